@@ -85,7 +85,7 @@ async def test_the_ticket_says_runs_time_cost_and_submit(session, size):
             assert sum(60 * int(span[1]) + int(span[2]) for span in spans) == pytest.approx(275, abs=1)
             assert str(screen.query_one("#send", Button).label) == "s  Submit 1 job"
         else:
-            keys = ("esc Back  enter Change", "s Submit", "d Leave out", "J Other jobs", "e Edit", "? Help")
+            keys = ("esc Back  enter Change", "d Leave out", "J Other jobs", "e Edit", "? Help")
             await until(pilot, lambda: all(key in text_of(app).splitlines()[23] for key in keys))
             figures = "3 runs in 1 job   4:35 min expected, 3:18 to 13:24   0.31 GPU-h,"
             assert figures in text_of(app) and text_of(app).count("30 min") == 1, "one limit for one job"
@@ -319,7 +319,7 @@ async def test_a_fix_is_shown_before_it_is_made_by_keys_or_clicks_and_submit_off
         await until(pilot, lambda: "Findings  1 error" in text_of(app))
         assert "+#SBATCH --nodes=1" in text_of(app)
         assert "s  Fix the error" in text_of(app), "the next step"
-        for words, size in (("f Fix", (80, 24)), ("s Submit", WIDE)):
+        for words, size in (("f Fix", (80, 24)), ("s  Fix", WIDE)):
             await click_words(pilot, words)
             await until(pilot, lambda: chooses(app) and "y  Make this change" in text_of(app))
             await pilot.resize_terminal(*size)

@@ -245,10 +245,10 @@ def doubling_axes(spec: ChartSpec) -> ChartSpec:
 def lowest(spec: ChartSpec, low: float) -> float:
     """The lower end of y, in every drawer: 0, or `low` below it; lines of shares begin at a step below their least one.
 
-    A step is ten percent, five for the best accuracies over the batch, which are close. The least efficiency stands at
+    A step is ten percent, one for the best accuracies over the batch, which are close. The least efficiency stands at
     a third of the height at most, so that one below 40 % is drawn from 0.
     """
-    steps, room = (20, 0.1) if spec.x_axis == "batch" else (10, 0.25)
+    steps, room = (100, 0.1) if spec.x_axis == "batch" else (10, 0.25)
     cut = 15 * low - 5 if spec.compares else steps * low - room
     cut *= spec.percent and spec.kind == "lines"
     return min(math.floor(cut), steps - 1) / steps if cut >= 1 else min(low, 0.0)

@@ -133,13 +133,13 @@ def place_text(spec: ChartSpec, x: float) -> str:
 def look_of(spec: ChartSpec, at: int, look: Roles, *, chosen: bool, hollow: bool = False) -> tuple[str, str]:
     """The mark and colour of a measured series, each mark with a colour of its own.
 
-    Of many lines over epochs only the chosen one has them; where lines are more than marks, the others have letters.
+    Where lines are more than marks, only the chosen one has them; the others are grey, with letters.
     """
     from labtui.results.charts import is_crowded, looks
 
     line, crowded = spec.measured[at], is_crowded(spec)
-    if not chosen and (crowded or len(spec.measured) > len(MARKS)):
-        return " " if crowded else ascii_lowercase[at % 26], look.quiet
+    if not chosen and len(spec.measured) > len(MARKS):
+        return ascii_lowercase[at % 26], look.quiet
     mark = looks(spec.measured)[line.name].mark
     tone, hue = (0, line.hue % len(look.series)) if crowded else divmod(mark, len(look.series))
     return (HOLLOW if hollow else MARKS)[mark % len(MARKS)], look.series[hue][min(tone, 3)]

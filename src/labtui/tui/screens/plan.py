@@ -52,7 +52,7 @@ class PlanScreen(FramedScreen):
 
     CSS_PATH = STYLES / "plan.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("s", "send", "Submit", "submit what is shown; an error offers its fix first", show=True),
+        key("s", "send", "Submit", "submit what is shown; an error offers its fix first"),
         key("f", "fix", "Fix", "show what a fix would change, then make it", show=True),
         key("b", "start_copy", "Make the copy", "copy the script that the task has you change", show=True),
         key("d", "drop_row(True)", "Leave out", "leave the selected run out of this plan", show=True),

@@ -176,8 +176,7 @@ def spot_of(view: View, spec: ChartSpec | None, name: str, x: float | None) -> S
     # At first the point that the title is about.
     start = min(points, key=lambda each: each.y) if spec.measured[at].part == "kept" else points[-1]
     point = next((each for each in points if each.x == x), start)
-    rows = view.charted if point.run is not None else ()
-    row = next((row for row in rows if any(run.run_id == point.run for run in row.members)), None)
+    row = next((row for row in view.charted if any(run.run_id == point.run for run in row.members)), None)
     places = [(each.run_id, each.line) for each in row.origins if each.run_id] if row is not None else []
     own = point.line or spec.family == "whole-training"  # of no epoch
     run, number = (point.run, point.line) if own else places[-1] if places else (None, None)

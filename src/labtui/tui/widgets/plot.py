@@ -62,6 +62,16 @@ def shortened(name: str, room: int) -> str:
     return short
 
 
+def all_shortened(names: Sequence[str], room: int) -> list[str]:
+    """Names in so many cells each; those that would look alike lose first what they share."""
+    short = [shortened(name, room) for name in names]
+    for alike in {each for each in short if short.count(each) > 1}:
+        places = [at for at, each in enumerate(short) if each == alike]
+        for at, name in zip(places, specs.distinct([names[at] for at in places]), strict=True):
+            short[at] = shortened(name, room)
+    return short
+
+
 class _Drawing:
     """Draws one chart into its grid."""
 
@@ -110,6 +120,7 @@ class _Drawing:
         if room - more < min(8, self.name_room):  # names say more than values
             self.value_room, more = 0, 7
         self.name_room = min(self.name_room, max(3, room - more))
+        self.names = all_shortened(self.names, self.name_room)
         return room if several or not (self.spec.over_time or self.bars) else 2
 
     def _fx(self, x: float) -> float:
@@ -267,13 +278,14 @@ class _Drawing:
             self.grid.put(column, row, there[at], self._look(at)[1])
 
     def _draw_marks(self, at: int) -> None:
-        """Draw the marks of a series; over time at every `apart`-th point, the last among them."""
+        """Draw the marks of a series; over time at every `apart`-th point, the last among them, or letters."""
         points = self.measured[at].points
         mark, style = self._look(at)
-        for place, point in enumerate(points):
+        for back, point in zip(range(len(points))[::-1], points, strict=True):
             here, hollow = self.cursor == Cursor(at, point.x), point.live or point.hollow
-            between = self.spec.over_time and (len(points) - 1 - place) % self.apart
-            if (between or mark == " ") and points[1:] and not (here or point.hollow):
+            # a line among many has its letter at epochs of its own
+            between = (back - at) % len(self.measured) if mark.isalpha() else back % self.apart
+            if self.spec.over_time and between and points[1:] and not (here or point.hollow):
                 continue
             column, row, up = self._column(point.x), self._row(point.y), self._height(point.y)
             ends = [self._height(y) - up for y in (point.lo, point.hi) if y is not None]
@@ -284,7 +296,7 @@ class _Drawing:
             near = any(abs(each) < 1.5 and int(up + each) != int(up) for each in ups)
             self.marked[column, row] = at
             sign = "↑" if self._beyond(point) else mark
-            if sign == "↑" or sign.isalpha() or ascii_wanted(os.environ):
+            if sign == "↑" or (sign.isalpha() and not point.hollow) or ascii_wanted(os.environ):
                 self.grid.put(column, row, sign, f"bold {style}")
             else:
                 shown = (row,) if near else range(self.rows)  # there no other mark hides a part of it
@@ -324,7 +336,7 @@ class _Drawing:
         over = x is not None and self.spec.over_time and not self.listed and last.x < x  # it ended before
         told = last if self.few or x is None or over else next((p for p in points if p.x == x), None)
         mark, colour = self._look(at, hollow=last.live)
-        name = shortened(self.names[at], self.name_room)
+        name = self.names[at]
         text = f" {mark} {name}{' ' * (self.name_room - cell_len(name))} " * bool(self.name_room)
         value = NOTHING if told is None else self._value(told)
         text += f" {value:>{self.value_room}}" * bool(self.value_room)

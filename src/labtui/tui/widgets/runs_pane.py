@@ -21,7 +21,7 @@ from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import ENDED_BADLY, RunLine, View
 from labtui.tui.widgets.charts_pane import ChartView, empty_chart, first_chart, first_view
 from labtui.tui.widgets.frame import PlainText, clickable, say, wrap
-from labtui.tui.widgets.plot import MIN_HEIGHT, shortened
+from labtui.tui.widgets.plot import MIN_HEIGHT, all_shortened
 from labtui.tui.widgets.run_pane import KeyedTable, Rows, RunPane, TableColumn, columns_of, fit, last_line
 from labtui.tui.widgets.tail_view import TailView
 
@@ -145,7 +145,7 @@ def table_of(view: View, styles: Roles, width: int) -> tuple[list[TableColumn], 
     place = {number: (order.index(names[number]), each) for number, each in size.items() if view.task_id}
     lines = sorted(view.lines, key=lambda line: place.get(line.run_id, ()))
     longest = 22 if head == "options" else 10 if width < 120 else 14  # of the telling column
-    names = {at: shortened(name, longest) for at, name in names.items()}
+    names = dict(zip(names, all_shortened(list(names.values()), longest), strict=True))
     states = [state_text(view, line, styles, MIN_STATE).cell_len for line in lines]
     need = min(MAX_STATE, max(MIN_STATE, *states)) if states else 0
     columns = _columns(view, head, max(map(len, (head, *names.values()))), width, need)
