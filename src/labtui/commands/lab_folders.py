@@ -228,15 +228,10 @@ def labs_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_labs(args: argparse.Namespace) -> int:
     """List editions, or check some."""
-    return _check(args) if args.files else _list(args)
-
-
-# --------------------------------------------------------------------------- list
-
-
-def _list(args: argparse.Namespace) -> int:
     from labtui.session.labs import list_editions
 
+    if args.files:
+        return _check(args)
     entries = list_editions()
     if args.json:
         rows = [{"id": e.id, "title": e.title, "term": e.term, "tasks": len(e.tasks)} for e in entries]
@@ -248,9 +243,6 @@ def _list(args: argparse.Namespace) -> int:
         print_wrapped(printable(f"{entry.id:<{width}}  {tail}"), hang=width + 2)
     say("`labtui init DIR --lab ID --cluster PROFILE` makes a lab folder.")
     return 0
-
-
-# --------------------------------------------------------------------------- check
 
 
 def _check(args: argparse.Namespace) -> int:

@@ -23,7 +23,7 @@ from labtui.domain.errors import LabError, UsageError, failure
 
 if TYPE_CHECKING:
     from labtui.export.contents import Measurements
-    from labtui.results.rows import ResultRow, Results
+    from labtui.results.rows import ResultRow
     from labtui.session.folder import LabFolder
 
 
@@ -50,21 +50,10 @@ def add_input(parser: argparse.ArgumentParser) -> None:
 
 def run_results(args: argparse.Namespace) -> int:
     """Print the numbers; return 1 if there are none yet, 2 if a file could not be read."""
-    folder, given = _measurements(args)
-    results = given.results(args.images)
-    _print(args, results, given)
-    there = bool(results.measured or results.programs)
-    if not there and not args.json and (given.runs or folder is not None):  # else measure_files said why
-        say(f"labtui: {_NOTHING if given.runs else _NO_RUN}")
-    if given.unread:
-        return 2
-    return 0 if there else 1
-
-
-def _print(args: argparse.Namespace, results: Results, given: Measurements) -> None:
-    """Print the answer in the requested form."""
     from labtui.results.report import report_text, short_report
 
+    folder, given = _measurements(args)
+    results = given.results(args.images)
     if args.json:
         print_json(given.json_of(results))
     elif args.details or args.sources:
@@ -72,6 +61,12 @@ def _print(args: argparse.Namespace, results: Results, given: Measurements) -> N
         print(report_text(given.named(results), uses=given.uses, cost=given.cost, **how), end="")
     else:
         print(short_report(given.named(results), width=window_width()), end="")
+    there = bool(results.measured or results.programs)
+    if not there and not args.json and (given.runs or folder is not None):  # else measure_files said why
+        say(f"labtui: {_NOTHING if given.runs else _NO_RUN}")
+    if given.unread:
+        return 2
+    return 0 if there else 1
 
 
 # --------------------------------------------------------------------------- log files

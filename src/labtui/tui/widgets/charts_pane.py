@@ -106,14 +106,11 @@ class ChartView(Widget, can_focus=False):
         return Text("\n").join(lines)
 
 
-FIRST = ("speedup", "time", "throughput", "efficiency", "training")
-
-
 def first_view(view: View, charts: Sequence[ChartSpec]) -> str:
-    """The view to show first: what the task asks for, by `FIRST`; while no run is pending, the first that has data."""
+    """The view to show first: what the task asks for, best the speedup; if no run is pending, one that has data."""
     usual = "speedup" if len(sizes_of(view)) > 1 else "time" if unit_of(view) == "images" else "throughput"
     asked = {str(FAMILIES[family].view) for family in asked_families(view)} or {usual}
-    order = sorted(FIRST, key=lambda name: name not in asked)
+    order = sorted(VIEWS, key=lambda name: (name not in asked, name != "speedup"))
     shown = {chart.view for chart in charts if not chart.empty}
     return order[0] if view.pending or not shown else min(shown, key=order.index)
 
