@@ -126,16 +126,6 @@ def command_functions(name: str) -> tuple[Callable[[argparse.ArgumentParser], No
     return getattr(module, f"{name}_arguments"), getattr(module, f"run_{name}")
 
 
-def whole_parser() -> argparse.ArgumentParser:
-    """A parser with all commands as subparsers, for completion scripts; parsing a command does not need it."""
-    parser = Parser(prog="labtui")
-    parser.add_argument("--version", action="version", version=f"labtui {__version__}")
-    commands = parser.add_subparsers(parser_class=Parser)
-    for name, (_, sentence) in COMMANDS.items():
-        command_functions(name)[0](commands.add_parser(name, help=sentence))
-    return parser
-
-
 def _run_command(name: str, arguments: Sequence[str]) -> int:
     add_arguments, run = command_functions(name)
     sentence = COMMANDS[name][1]
@@ -161,15 +151,11 @@ def _dispatch(arguments: Sequence[str]) -> int:
     return screens.open_folder(named.folder, trust=named.trust)
 
 
+@guard_streams()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run labtui and return the exit code. Errors become a sentence and a hint on stderr."""
-    with guard_streams():
-        return _run(sys.argv[1:] if arguments is None else arguments)
-
-
-def _run(arguments: Sequence[str]) -> int:
     try:
-        return _dispatch(arguments)
+        return _dispatch(sys.argv[1:] if arguments is None else arguments)
     except LabError as error:
         trouble = error
     except BrokenPipeError:
@@ -205,7 +191,6 @@ def _save_traceback(error: Exception) -> str:
     return path
 
 
-_SHELLS = ("bash", "zsh", "fish")
 _HINT = """\
 to install it (zsh: with fpath+=~/.zfunc before compinit):
   labtui completion bash > ~/.local/share/bash-completion/completions/labtui
@@ -215,7 +200,7 @@ to install it (zsh: with fpath+=~/.zfunc before compinit):
 
 
 def completion_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=_SHELLS, help="the shell the script is for")
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell the script is for")
     parser.epilog = _HINT
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
 
@@ -224,12 +209,17 @@ def run_completion(args: argparse.Namespace) -> int:
     """Print the script; options that take a file or folder complete these."""
     import shtab
 
+    whole = Parser(prog="labtui")  # parsing a command does not need it
+    whole.add_argument("--version", action="version", version=f"labtui {__version__}")
+    commands = whole.add_subparsers(parser_class=Parser)
+    for name, (_, sentence) in COMMANDS.items():
+        command_functions(name)[0](commands.add_parser(name, help=sentence))
     kinds = {"DIR": shtab.DIRECTORY, "FILE": shtab.FILE, "TASK|FILE": shtab.FILE}
-    parsers = [whole_parser()]
+    parsers: list[argparse.ArgumentParser] = [whole]
     for action in (action for each in parsers for action in each._actions):
         if isinstance(action, argparse._SubParsersAction):
             parsers += action.choices.values()  # their actions follow
         elif isinstance(action.metavar, str) and action.metavar in kinds:
             action.complete = kinds[action.metavar]  # type: ignore[attr-defined]  # shtab's own attribute
-    print(shtab.complete(parsers[0], shell=args.shell))
+    print(shtab.complete(whole, shell=args.shell))
     return 0

@@ -261,10 +261,6 @@ class AnswersPane(Pane, Container):
             self._timer = self.set_timer(SAVE_AFTER, self.save)
         self._show_state()
 
-    def on_descendant_blur(self) -> None:
-        """Store the text when the editor loses the focus."""
-        self.save()
-
     def save(self) -> None:
         """Store the text, if it has changed."""
         task = self._asked
@@ -278,6 +274,8 @@ class AnswersPane(Pane, Container):
         else:
             self._text, self._loaded = text, answer
         self._show_state()
+
+    on_descendant_blur = save  # when the editor loses the focus
 
     def _show_state(self) -> None:
         empty = not self.query_one("#answer-text", TextArea).text.strip()
