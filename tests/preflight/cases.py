@@ -154,6 +154,7 @@ BROKEN = [
     *(job("log-name", name, ("--output=%x.%j.out", f"--output={name}")) for name in ("%xo_%J.out", "train.out", "%x.%q.out")),
     job("log-name", "nowhere", ("--error=%x.%j.err", "--error=/dev/null")),
     job("output-folder", "results", ("--output=%x.%j.out", "--output=./results/R-%x.%j.out"), severity="warning"),
+    job("output-folder", "of each job", ("--output=%x.%j.out", "--output=out/%j/x.out")),
     job("output-folder", "absolute", ("--output=%x.%j.out", "--output=/gpfs/logs/%x.%j.out"), remote={"/gpfs/logs": False}),
     *(job("no-nv", word, (f"exec --nv $SINGULARITY_CONTAINER {word}", f"exec $SINGULARITY_CONTAINER {word}")) for word in ("python", "\\")),
     job("gpu-count", "more than a node has", ("--gres=gpu:4", "--gres=gpu:8"), refused=True),

@@ -198,9 +198,14 @@ def test_the_student_names_the_model_whatever_script_and_log_call_it(bench):
         job_file_draft("a.slurm", two, answers={"model": "My Net"})
 
 
-def test_a_job_without_a_log_names_the_folder_that_labtui_did_not_make(bench):
-    (found,) = run_own(bench, "#SBATCH -o ../outs/%j.log\ntrue", b"", "FAILED").diagnosis
-    assert found.text == f"Job 100 left no log in {only(bench).remote_dir.rpartition('/')[0]}/outs/."
+@pytest.mark.parametrize(
+    ("output", "folder"), [("../outs/%j.log", "outs"), ("../%j/x.log", "100"), ("o/%j/x", "")]
+)
+def test_a_job_without_a_log_names_the_folder_that_labtui_did_not_make(bench, output, folder):
+    (found,) = run_own(bench, f"#SBATCH -o {output}\ntrue", b"", "FAILED").diagnosis
+    there = only(bench).remote_dir
+    expected = f"{there.rpartition('/')[0]}/{folder}" if folder else f"{there}/o/100"
+    assert found.text == f"Job 100 left no log in {expected}/."
 
 
 def test_a_job_that_printed_what_is_not_read_did_start(bench):

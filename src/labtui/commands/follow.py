@@ -87,7 +87,8 @@ def _why_no_log(lab: OpenLab, run: RunState, stream: Stream) -> str:
     if stream not in item.remote_logs:
         return f"Run {run.run_id} writes no such file."
     why = f": it {run.deed}" if run.outcome not in (None, "completed") else ""
-    return f"Run {run.run_id} printed nothing{why}.{hint}"
+    lost = "".join(f" {found.text} {found.advice}" for found in run.diagnosis[:1] if not found.line)
+    return f"Run {run.run_id} printed nothing{why}.{lost}{hint}"
 
 
 def _complete(item: SubmissionState, stream: Stream) -> bool:

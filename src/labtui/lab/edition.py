@@ -311,11 +311,6 @@ class Edition(Table, frozen=True, kw_only=True, dict=True):
         return self.hand_in.form if self.hand_in is not None else "slides"
 
     @property
-    def hand_in_files(self) -> tuple[str, ...]:
-        """The files that an export makes for that; one of them is enough."""
-        return ("report.pdf",) if self.hands_in == "report" else tuple(sorted(DECKS.values()))
-
-    @property
     def own_scripts(self) -> frozenset[str]:
         """The scripts that a student makes by changing a copy of another script."""
         return frozenset(script for task in self.tasks for _, script in task.copies_to_start)

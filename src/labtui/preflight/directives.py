@@ -257,18 +257,19 @@ def output_folder(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     for option, ending in (("output", "out"), ("error", "err")):
         given = job.last(option)
         folder = log_folder(job, option)
-        if given is None or not folder or option in job.given or "%" in folder:
+        if given is None or not folder or option in job.given:
             continue
-        missing = context.remote.get(folder) is False
-        if not folder.startswith("/"):
+        relative, fixed = not folder.startswith("/"), "%" not in folder
+        missing = "%j" in folder or context.remote.get(folder) is False
+        if relative and fixed:
             missing = not context.remote.get(folder) and not (context.makes_folders and folder[:2] != "..")
             missing = missing and not any(name.startswith(f"{folder}/") for name in context.files)
         if missing:
             effect = f"Slurm does not make the folder {folder}/; without it the job ends at once and leaves no log."
-            if relative := not folder.startswith("/"):
-                effect += " `labtui submit` makes only folders below the job's own."
+            if relative:
+                effect += " `labtui submit` makes only folders below the job's own, without % in their names."
             hit = value_hit(job, option, effect, f"%x.%j.{ending}", title="put the log beside the script")
-            yield hit._replace(severity="warning") if relative else hit
+            yield hit._replace(severity="warning") if relative and fixed else hit
 
 
 def log_folder(job: JobScript, option: str) -> str:

@@ -136,11 +136,11 @@ class SubmissionReader:
 
     def _lost_log(self, submission: SubmissionState, job: JobView) -> tuple[Diagnosis, ...]:
         """What explains a job without a log, if that was to lie in a folder that labtui does not make."""
-        log = submission.remote_logs.get("out", f"{submission.remote_dir}/")
-        folder = posixpath.normpath(posixpath.dirname(log))
-        if any(self.parsed.values()) or f"{folder}/".startswith(f"{submission.remote_dir}/"):
+        own = f"{submission.remote_dir}/"
+        folder = posixpath.normpath(posixpath.dirname(submission.remote_logs.get("out", own)))
+        if any(self.parsed.values()) or ("%" not in folder and f"{folder}/".startswith(own)):
             return ()
-        text = f"Job {job.job_id} left no log in {folder}/."
+        text = f"Job {job.job_id} left no log in {folder.replace('%j', job.job_id)}/."
         advice = "Slurm makes no folders: make this one if it is missing, or put the log beside the job file."
         return (Diagnosis(kind="missing-file", line=0, text=text, advice=advice),)
 
