@@ -31,7 +31,7 @@ CLOCK_SLACK = 1.0
 _TIMES_APART = "Epoch {}: line {} gives {:,.1f} s, line {} gives {:,.1f} s. Neither counts."
 _TIMED = (KERAS, COURSE, IMAGENET, CLOCK, BLOCK, "pattern")
 """Sources whose times are surely those of one epoch; a pattern of the student's own says so."""
-_TOTAL = "The times grow from line to line like a running total, so none is the time of one epoch."
+_TOTAL = "The times grow from line to line like a running total: only the first may be of one epoch."
 _OPEN_BATCH = "The log does not say if its batch of {:,} is of all GPUs or of each: no batch is shown."
 _RECORDS_STOP = "MLPerf's records stop in an epoch: model, batch and devices may be another training's."
 
@@ -356,7 +356,7 @@ class OpenRun(msgspec.Struct):
             others = [{name: one.metrics[name] for name in one.metrics if name != RATE} for one in samples]
             samples = tuple(replace(one, metrics=its) for one, its in zip(samples, others, strict=True))
         if grow_like_total([one.seconds for one in samples if one.source not in _TIMED]):
-            samples, notes = (), (*notes, _TOTAL)
+            samples, notes = samples[:1], (*notes, _TOTAL)  # a run on the screen never loses its first epoch
         if self.masked and not self.facts.mark:  # CPU devices that stand in for GPUs stay
             told |= {"device": "cpu", "n_gpus": 0}
         if self.options:
