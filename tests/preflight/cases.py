@@ -199,5 +199,6 @@ BROKEN = [
     py("download", "weights", ("weights=None", 'weights="imagenet"'), fixable=False, severity="warning"),
     py("python-syntax", "bracket", ("classes=10)", "classes=10"), fixable=False),
     job("bash-syntax", "a loop without its end", ("nvidia-smi", "for n in 1 2; do"), bash_errors={"job.slurm": "bash: line 24: syntax error: unexpected end of file"}, fixable=False),
+    job("few-cpus", "more than a node has", ("--cpus-per-task 80", "--cpus-per-task 128"), refused=True, fixable=False),
     job("few-cpus", "fifteen for one", ("--gres=gpu:4", "--gres=gpu:1"), ("--cpus-per-task 80", "--cpus-per-task 15"), refused=True),
 ]  # fmt: skip

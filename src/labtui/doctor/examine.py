@@ -130,7 +130,10 @@ def _check_cluster(
     methods = " and ".join(connection.methods) or "nothing"
     user = connection.endpoint.user
     yield findings.judge("login", "fine", user=user, host=connection.host, methods=methods)
-    yield _check_sftp(connection)
+    try:
+        yield findings.judge("sftp", "fine", ms=connection.ping(15.0) * 1000)
+    except LabError as error:
+        yield findings.failed("sftp", error)
     yield _check_shell(connection)
     yield findings.check_clock(probe.server_time, asked_at, practice=profile.status == "practice")
     yield from findings.check_slurm(probe)
@@ -159,14 +162,6 @@ def _reaches(host: str) -> bool:
     except (OSError, TimeoutError):
         return False
     return True
-
-
-def _check_sftp(connection: Connection) -> findings.Check:
-    try:
-        seconds = connection.ping(15.0)
-    except LabError as error:
-        return findings.failed("sftp", error)
-    return findings.judge("sftp", "fine", ms=seconds * 1000)
 
 
 def _check_shell(connection: Connection) -> findings.Check:

@@ -136,8 +136,7 @@ def short_limit(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     if minutes < high:
         span = f"{low} to {high}" if low < high else str(high)
         effect = f"The trainings should take {span} min; Slurm ends the job after {minutes:g}."
-        queue = _queue(context, job)
-        most = min(high, (queue and queue.max_minutes) or high)
+        most = context.profile.within_limit(job.value("qos") or job.value("partition"), high)
         hit = value_hit(job, "time", effect, duration_text(60 * most))
         yield hit if most > minutes else hit._replace(fix=None)
 
@@ -194,11 +193,15 @@ def node_gpus(context: ScriptContext) -> float:
 
 @rule("few-cpus", "warning")
 def few_cpus(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """Fewer CPUs than the site asks for with each GPU.
+    """Fewer CPUs than the site asks for with each GPU, or more for a task than a node has.
 
-    Only if the site requires a number: elsewhere a node's CPUs divided by its GPUs are a fair share, not a rule.
+    Fewer only if the site requires a number: elsewhere a node's CPUs divided by its GPUs are a fair share, not a rule.
+    More not in queues without GPUs beside others with some, whose nodes may be larger.
     """
-    given = job.last("cpus-per-task")
+    given, most = job.last("cpus-per-task"), context.profile.cpus_per_node
+    if (job.cpus or 0) > most > 1 and (job.gpus or not node_gpus(context)):
+        effect = f"A task asks for {job.cpus} CPUs; a node of {context.profile.title} has {most}."
+        yield Hit(given.line if given else 1, effect)
     needed = job.gpus * context.profile.cpus_per_gpu
     cpus = (job.cpus or 1) * job.tasks_per_node
     said = context.profile.status in ("current", "practice")
@@ -226,9 +229,8 @@ def log_name(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         given = job.last(option)
         effect = _log_problem(given.value, context) if given and option not in job.given else ""
         if given is not None and effect:
-            folder = given.value.rpartition("/")[0] if given.value != "/dev/null" else ""
-            wanted = f"{folder}/%x.%j.{ending}" if folder else f"%x.%j.{ending}"
-            yield value_hit(job, option, effect, wanted)
+            folder, slash, _ = given.value.removeprefix("/dev/null").rpartition("/")
+            yield value_hit(job, option, effect, f"{folder}{slash}%x.%j.{ending}")
 
 
 def _log_problem(pattern: str, context: ScriptContext) -> str:
