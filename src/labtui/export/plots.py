@@ -71,10 +71,12 @@ def _saved(figure: Any, formats: Iterable[Format], key: str = "", stamp: str = "
         "svg": {"Date": None, "Creator": "labtui", "Description": stamp or None},
         "pdf": {"CreationDate": None, "Subject": stamp or None},
     }
+    # the same pixels in half the time for a quarter more bytes
+    fast: Any = {"png": {"pil_kwargs": {"compress_level": 3}}}
     made, title = {}, {"Title": key} if key else {}
     for name in formats:
         stream = io.BytesIO()
-        figure.savefig(stream, format=name, dpi=DPI, metadata=metadata[name] | title)
+        figure.savefig(stream, format=name, dpi=DPI, metadata=metadata[name] | title, **fast.get(name, {}))
         made[name] = stream.getvalue()
     figure.canvas.renderer = None  # else its pixels would live until the next garbage collection
     return made
