@@ -138,6 +138,20 @@ def test_a_job_that_ended_as_a_twin_gives_way_to_the_one_that_trains(bench, acco
     bench.run(60, lambda: only(bench).job.phase is JobPhase.RUNNING)
 
 
+def test_jobs_that_begin_without_a_word_are_seen_at_once_also_many_in_a_minute(bench):
+    bench.online()
+    bench.run(60)
+    for number in range(100, 106):
+        token = bench.settled(bench.session.submit(draft()), 90).result()
+        bench.run(4)
+        bench.cluster.start(str(number))
+        bench.cluster.write(str(number), b"")  # Slurm makes the file
+        bench.run(13, lambda of=token: bench.session.state.submissions[of].job.phase is JobPhase.RUNNING)
+    bench.cluster.write("105", b"slurmstepd: error: *** JOB 105 ON n1 CANCELLED AT 2026-11-29T13:16:57 ***\n")
+    bench.cluster.end("105", "CANCELLED")
+    bench.run(13, lambda: bench.session.state.submissions[token].job.phase is JobPhase.FINISHED)
+
+
 def test_an_error_in_the_log_brings_the_end_soon_and_nothing_is_asked_after_it(bench):
     accepted(bench)
     bench.run(95)

@@ -258,7 +258,7 @@ class Poller:
         self._submitter = submitter
         practice = context.profile.status == "practice"
         self._limit = queue.POLLS_IN_PRACTICE if practice else queue.POLLS_PER_MINUTE
-        self._polls: deque[float] = deque(maxlen=self._limit)
+        self._last = self._spent = float("-inf")
         context.note_change()
         self._took_s = 0.0
         self._failures = 0
@@ -271,23 +271,23 @@ class Poller:
 
     def due_at(self) -> float | None:
         """When to poll next; None while there is nothing to watch."""
+        changed_at, now = self._context.changed_at, self._context.clock.steady()
         delay = queue.poll_delay(
             [job.phase for _, job in job_evidence.live_jobs(self._context.state)],
-            since_change_s=self._context.clock.steady() - self._context.changed_at,
+            since_change_s=now - changed_at if changed_at < self._last else 0.0,  # not looked at yet
             failures=self._failures,
             last_took_s=self._took_s,
             has_others=bool(self._context.state.other_jobs),
         )
         if delay is None and not self._poll_requested:
             return None
-        return queue.next_poll_at(
-            self._polls, delay or 0.0, requested=self._poll_requested, limit=self._limit
-        )
+        asked = {"requested": self._poll_requested, "limit": self._limit}
+        return queue.next_poll_at(self._last, self._spent, delay or 0.0, **asked)
 
     def step(self) -> Task:
         """Poll once. Raises ConnectionLost."""
         context, began = self._context, self._context.clock.steady()
-        self._polls.append(began)
+        self._last, self._spent = began, queue.spent_until(self._spent, began, self._limit)
         self._poll_requested = False
         live = job_evidence.live_jobs(context.state)
         # those missing from a good answer of the queue, or soon so

@@ -233,7 +233,8 @@ class LogFollower:
         reader = self._reader(submission)
         item.behind = step.behind
         told = not step.behind and self._has_unread(item, reader) and self._read_piece(item, reader)
-        if grown and submission.job is not None and submission.job.phase is JobPhase.QUEUED:
+        began = grown or step.appeared  # Slurm makes the file when the job begins
+        if began and submission.job is not None and submission.job.phase is JobPhase.QUEUED:
             self._context.note_change()
         if grown or told:
             self._apply(reader, self._size_change(submission, item), *([reader.apply_to] if told else []))

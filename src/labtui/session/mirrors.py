@@ -79,11 +79,12 @@ MAX_STEP_BYTES = 16 * 1024**2
 class CopyStep(msgspec.Struct, frozen=True):
     """The result of one check of a remote log; the defaults if there is no such file.
 
-    `grown` is the number of bytes appended. `restarted`: a new segment must begin; nothing was appended. `behind`:
-    more can be copied at once.
+    `grown` is the number of bytes appended. `appeared`: it is there for the first time, and empty. `restarted`: a new
+    segment must begin; nothing was appended. `behind`: more can be copied at once.
     """
 
     grown: int = 0
+    appeared: bool = False
     restarted: bool = False
     behind: bool = False
 
@@ -128,8 +129,8 @@ class LogCopy:
             self._compare_start = False
         wanted = stat.size - size
         if not wanted and not touched:
-            self._modified = stat.mtime
-            return CopyStep()
+            appeared, self._modified = self._modified is None and not size, stat.mtime
+            return CopyStep(appeared=appeared)
         overlap, came = min(size, OVERLAP), bytearray()
         ends = overlap + min(wanted, room, MAX_STEP_BYTES)
         try:

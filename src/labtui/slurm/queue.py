@@ -175,8 +175,10 @@ def answer_problem(program: str, result: CommandResult) -> str:
 # Times are monotonic seconds.
 
 POLLS_PER_MINUTE = 5
-"""Hard limit of polls in any 60 s, key presses included. `squeue --local` costs two requests (partitions and jobs,
-measured with sdiag), so this is ten a minute at most."""
+"""Limit of polls, key presses included, but for `SPARE_POLLS`. `squeue --local` costs two requests (partitions and
+jobs, measured with sdiag)."""
+SPARE_POLLS = 3
+"""So many more polls are free at once after a quiet time; then the limit spaces them evenly, without a long gap."""
 POLLS_IN_PRACTICE = 20
 """The limit on a practice cluster, which nobody else uses: a job's end is seen in time for the next one."""
 
@@ -208,16 +210,14 @@ def poll_delay(
     return max(period, 1.0, 3.0 * last_took_s)  # spare a slow controller
 
 
-def next_poll_at(
-    polls: Sequence[float], delay: float, *, requested: bool = False, limit: int = POLLS_PER_MINUTE
-) -> float:
-    """When the next poll is due, given the times of the last ones; a poll that is `requested` waits for 2 s at most.
+def next_poll_at(last: float, spent: float, delay: float, *, requested: bool = False, limit: int) -> float:
+    """When the next poll is due after the `last` one; a poll that is `requested` waits for 2 s at most.
 
-    Never more than `limit` polls in any 60 s.
+    `spent` is the time up to which the polls so far use the `limit` of polls a minute (see `spent_until`).
     """
-    if not polls:
-        return float("-inf")
-    due = polls[-1] + (min(delay, 2.0) if requested else delay)
-    if len(polls) >= limit:
-        due = max(due, polls[-limit] + 60.0)
-    return due
+    return max(last + (min(delay, 2.0) if requested else delay), spent - SPARE_POLLS * 60.0 / limit)
+
+
+def spent_until(spent: float, now: float, limit: int) -> float:
+    """`spent` of `next_poll_at` after a poll at `now`."""
+    return max(spent, now) + 60.0 / limit
