@@ -28,8 +28,7 @@ singularity exec --nv {CONTAINER} python ResNet50.py --data {DATA}
 
 def preview_rules(bench: Bench) -> set[str]:
     bench.session.look_at(bench.session.preview(draft(**PLACES), script=SCRIPT).unasked)
-    preview = bench.session.preview(draft(**PLACES), script=SCRIPT)
-    return {finding.rule for finding in preview.findings}
+    return {found.rule for found in bench.session.preview(draft(**PLACES), script=SCRIPT).findings}
 
 
 @pytest.mark.parametrize("gone", [DATA, CONTAINER])

@@ -350,11 +350,9 @@ def test_an_own_run_without_a_model_is_called_by_its_job():
     own = one_run(1, spec(), token="lt1", task_id="")
     mine = {1: one_run(1, spec(gpus=4), task_id=""), 2: replace(own, run_id=2)}
     assert [*table_of(seen(LabState(runs=mine), task_id=""), ROLES, 100)[1]] == ["1", "2"], "as they came"
-    small = {1: replace(own, spec=replace(own.spec, model="mini"))}
-    heads = [
-        (each.title, each.width) for each in table_of(seen(LabState(runs=small), task_id=""), ROLES, 78)[0]
-    ]
-    assert all(len(title) <= cells for title, cells in heads) and "images/s" in dict(heads), "no head is cut"
+    small = seen(LabState(runs={1: replace(own, spec=replace(own.spec, model="mini"))}), task_id="")
+    heads = {each.title: each.width for each in table_of(small, ROLES, 78)[0]}
+    assert all(len(title) <= cells for title, cells in heads.items()) and "images/s" in heads, "none is cut"
     tuned = [replace(spec(), extra_args=("--lr_policy", each)) for each in ("naive", "linear")]
     view = seen(LabState(runs={at: one_run(at, each) for at, each in enumerate(tuned, 1)}))
     assert [str(row[2]) for row in table_of(view, ROLES, 86)[1].values()] == ["naive", "linear"]

@@ -281,8 +281,8 @@ class Poller:
         )
         if delay is None and not self._poll_requested:
             return None
-        asked = {"requested": self._poll_requested, "limit": self._limit}
-        return queue.next_poll_at(self._last, self._spent, delay or 0.0, **asked)
+        wait, asked = delay or 0.0, self._poll_requested
+        return queue.next_poll_at(self._last, self._spent, wait, requested=asked, limit=self._limit)
 
     def step(self) -> Task:
         """Poll once. Raises ConnectionLost."""
