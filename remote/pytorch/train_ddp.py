@@ -153,11 +153,11 @@ class Training:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.model.train()
-        self.log.line(f"[EPOCH: {epoch}] Starting training loop...")
-        self.log.record("INTERVAL_START", "epoch_start", None, {"epoch_num": epoch})
         sums = torch.zeros(4, dtype=torch.float64 if device.type == "cpu" else torch.float32, device=device)
         gpu = [device.index] if device.type == "cuda" else []
-        joules = gpu_joules(gpu)
+        joules = gpu_joules(gpu)  # NVML may take seconds to start: not between stamp and clock
+        self.log.line(f"[EPOCH: {epoch}] Starting training loop...")
+        self.log.record("INTERVAL_START", "epoch_start", None, {"epoch_num": epoch})
         began = time.perf_counter()
         for step, batch in enumerate(self.step_times.batches(self.loader), start=1):
             images, labels = datasets.on_device(*batch, device, args.resolution)
@@ -175,8 +175,8 @@ class Training:
             torch.cuda.synchronize(device)
         seconds = time.perf_counter() - began
         when = time.time()
-        used = joules_since(joules, gpu)
         self.log.line(f"[EPOCH: {epoch}] Training throughput: {self.images / seconds:.3f} imgs/s")
+        used = joules_since(joules, gpu)
         facts = {"epoch_num": epoch, "seconds": seconds, "steps": len(self.loader), "samples": self.images}
         self.log.record("INTERVAL_END", "epoch_stop", None, facts, when)
         return seconds, dict(scores(sums, self.team), learning_rate=rate, **energy_of_all(used, self.team))
