@@ -56,7 +56,7 @@ from labtui.tui.guidance import (
 from labtui.tui.themes import Roles
 from labtui.tui.view import LIVE, TaskLine, View, runs_of
 from labtui.tui.view_model import ViewModel, first_task, read_load
-from labtui.tui.widgets.charts_pane import empty_chart, first_chart
+from labtui.tui.widgets.charts_pane import asked_families, empty_chart, first_chart
 from labtui.tui.widgets.frame import gpu_hours, task_text, wrap
 from labtui.tui.widgets.log_pane import read_as
 from labtui.tui.widgets.runs_pane import (
@@ -611,7 +611,7 @@ def test_one_gpu_against_the_cpu_is_the_result_of_its_task():
     sweet = replace(view, edition=load_edition("hpc4ai-ch12"), task_id="12.4")
     asked = (*(replace(thesis, task_id=each) for each in ("1", "2", "8")), sweet)
     families = [first_chart(each, charts).family for each in asked]
-    assert families == [each.family for each in charts], "what the task asks for comes first"
+    assert families == [each.family for each in charts] and asked_families(sweet) == {"whole-training"}
     assert "speedup" not in {column.key for column in table_of(view, ROLES, 120)[0]}, "no other size"
 
 

@@ -167,15 +167,16 @@ def _lines(results: Results) -> Lines:
     A run that ended within its warm-up is left out where another one of its configuration counts.
     """
     hues = specs.hues_of(row.model for row in results.rows)
-    found = []
+    found, repeats, alike = [], Counter[str](), Counter[tuple[str, int | None]]()
     for row, run in ((each, run) for each in results.rows for run in each.members if run.run.epochs):
         if row.epoch_seconds is None or run.live or steady_samples(run):
             gpus = devices(0 if run.run.device == "cpu" else run.run.n_gpus, cpu="CPU", unknown="")
             told = (row.model, row.configuration.data_set, policy(run) or ", ".join(row.apart_by), gpus)
             name = " · ".join(filter(None, told))
             found.append((Series(name=name, points=(), hue=hues[row.model], group=name), run))
-    repeats = Counter(line.group for line, _ in found)
-    alike = Counter((line.group, run.run.batch_size) for line, run in found)
+            times = 1 + (row.runs > len(row.members))  # of repeats one may be drawn
+            repeats[name] += times
+            alike[name, run.run.batch_size] += times
 
     def end(group: str, run: MeasuredRun) -> str:
         batch = run.run.batch_size

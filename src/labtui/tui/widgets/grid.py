@@ -11,7 +11,6 @@ from collections.abc import Container, Iterable, Sequence
 from rich.cells import cell_len
 from rich.text import Text
 
-Signs = Iterable[tuple[int, int, str]]  # (column, row, character)
 EIGHTHS = " ▁▂▃▄▅▆▇█"
 BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """The bits of a braille character: of its four rows with two dots each."""
@@ -87,8 +86,8 @@ class Grid:
         return [Text.assemble(*row, no_wrap=True, end="") for row in rows]
 
 
-def braille(columns: int, rows: int, heights: Sequence[float]) -> Signs:
-    """The braille cells of a straight line between two `heights` (rows)."""
+def braille(columns: int, rows: int, heights: Sequence[float]) -> Iterable[tuple[int, int, str]]:
+    """The column, row and sign of each braille cell of a straight line between two `heights` (rows)."""
     import plotext
 
     plotext.terminal.limit(False, False)
