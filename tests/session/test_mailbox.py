@@ -43,7 +43,6 @@ def beside(bench: Bench) -> Iterator[Session]:
 
 
 def test_a_command_submits_holds_and_cancels_through_the_open_window(bench, beside, monkeypatch):
-    assert beside.elsewhere and beside._worker is None
     token = beside.submit(draft()).result(0)
     assert list(beside.state.submissions) == [token], "the command sees what it asked for"
     wait_until(lambda: bool(bench.cluster.jobs), what="the job")
@@ -51,6 +50,7 @@ def test_a_command_submits_holds_and_cancels_through_the_open_window(bench, besi
     beside.hold(1).result(0)
     beside.hold(1, held=False).result(0)
     beside.end_after(1, 20).result(0)
+    assert beside.test_only(draft()).result(0).ok and len(bench.cluster.jobs) == 1, "nothing was sent"
     read_at = bench.session.state.refreshed_at
     beside.refresh()
     wait_until(lambda: beside._reload() or beside.state.refreshed_at != read_at, what="a fresh answer")

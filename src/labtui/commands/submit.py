@@ -102,7 +102,8 @@ def send(lab: OpenLab, args: argparse.Namespace, drafts: list[SubmissionDraft], 
         say(f"Nothing was submitted. Correct {what}, or override it: --force REASON.")
         return 1
     if lab.session.elsewhere and any(each.unasked for each in previews):
-        _say_not_checked(drafts)
+        way = "Close it to check a job file." if drafts[0].form == "own" else "Press i in its plan."
+        say(f"Not checked on the cluster: the other labtui has the connection. {way}")
     must_ask = (found or sentence) and not (args.force or args.yes)
     if must_ask and not confirm("Submit this?"):
         say("Nothing was submitted.")
@@ -119,11 +120,6 @@ def _what_to_correct(args: argparse.Namespace, draft: SubmissionDraft, errors: S
         return "--script-args"
     place = f"the account {draft.account} in lab.toml" if draft.account in said else "scripts/ or lab.toml"
     return f"{place} (see `labtui doctor`)"
-
-
-def _say_not_checked(drafts: Sequence[SubmissionDraft]) -> None:
-    way = "Close it to check a job file." if drafts[0].form == "own" else "Press i in its plan."
-    say(f"Not checked on the cluster: the other labtui has the connection. {way}")
 
 
 def _ask_paths(lab: OpenLab, drafts: list[SubmissionDraft]) -> LabError | None:
@@ -229,16 +225,12 @@ def _show_dry_run(
                 print_line(f"# the cluster says: {answer.sentence}")
     if job_files.errors_of(previews) or any(not answer.ok and not answer.wait for answer in answers):
         return 1
-    unasked = len(answers) < len(previews) and not (args.offline or lab.session.elsewhere)
-    return 2 if unasked else 0
+    return 2 if len(answers) < len(previews) and not args.offline else 0
 
 
 def _ask_cluster(lab: OpenLab, drafts: list[SubmissionDraft], trouble: LabError | None) -> list[SbatchAnswer]:
     """The cluster's answers to `sbatch --test-only` for the drafts, up to the first `trouble`."""
     answers: list[SbatchAnswer] = []
-    if lab.session.elsewhere:
-        _say_not_checked(drafts)
-        return answers
     try:
         if trouble is not None:
             raise trouble

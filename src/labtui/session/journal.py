@@ -187,7 +187,7 @@ _TABLE = """CREATE TABLE IF NOT EXISTS requests (id INTEGER PRIMARY KEY AUTOINCR
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """A call of one of the action methods of `Session`, with its arguments; or screens ask for the folder itself."""
 
-    action: Literal["submit", "cancel", "end_after", "hold", "cancel_job", "refresh", "hand-over"]
+    action: Literal["submit", "cancel", "end_after", "hold", "cancel_job", "refresh", "test", "hand-over"]
     run_id: int = 0
     minutes: int = 0
     held: bool = True
@@ -198,7 +198,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of a request: the submission's `token`, "" for none; or an error's sentence and hint."""
+    """The outcome of a request: the submission's `token`, Slurm's answer to a test as JSON, or an error."""
 
     token: str = ""
     sentence: str = ""
@@ -218,7 +218,7 @@ class Mailbox:
             yield db
 
     def ask(self, request: Request, gone: Callable[[], bool] = bool, within_s: float | None = None) -> str:
-        """Write a request and wait for its answer: the token of its submission, "" for none.
+        """Write a request and wait for its answer: the token of its submission, Slurm's answer to a test, else "".
 
         `gone` tells whether the process that holds the folder has ended: then nobody answers. It has `within_s` to take
         the request (default: `TAKEN_WITHIN_S`).
@@ -281,6 +281,12 @@ class Mailbox:
             if (taken := self.take()) is None:
                 return
             number, request = taken
+
+            def answered(done: Future[Any]) -> None:
+                test = request.action == "test" and done.exception() is None
+                said = msgspec.json.encode(done.result()).decode() if test else token
+                self.answer(number, said, done.exception())
+
             try:
                 token, future = act(request)
             except Exception as error:
@@ -291,6 +297,6 @@ class Mailbox:
             if request.action == "submit":
                 self.answer(number, token)
             else:
-                future.add_done_callback(lambda done: self.answer(number, token, done.exception()))
+                future.add_done_callback(answered)
 
         return repeat("labtui-mailbox", LOOK_EVERY_S, work, report)

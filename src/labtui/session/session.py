@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from msgspec.structs import replace
 
+from labtui.domain import decode
 from labtui.domain.errors import FolderTaken, LabError, failure
 from labtui.domain.model import AcceptedFinding, Stream, SubmissionDraft
 from labtui.domain.state import WRITER_GONE, ConnectionState, LabState
@@ -304,12 +305,13 @@ class Session:
 
     def test_only(self, draft: SubmissionDraft, *, script: str | None = None) -> Future[SbatchAnswer]:
         """Slurm's answer to ``sbatch --test-only`` for a draft; nothing is submitted."""
-        from labtui.slurm.job_control import check_script
+        from labtui.slurm.job_control import SbatchAnswer
 
-        worker = self._running_worker()
-        submission, files = planning.plan(self, draft, script)
-        text = files[SCRIPT_NAME].decode("utf-8", "surrogateescape")
-        return worker.ask(check_script(text, submission.options))
+        asked = self._do(Request(action="test", draft=draft, script=script))
+        if self.elsewhere:
+            answer, asked = decode.from_json(asked.result(), SbatchAnswer), Future()
+            asked.set_result(answer)
+        return asked
 
     def look_at(self, paths: Sequence[str]) -> Future[dict[str, bool]] | None:
         """Ask the cluster whether remote paths exist, for the state's `paths`; None if offline or without paths."""
@@ -358,7 +360,7 @@ class Session:
 
     def _act(self, request: Request) -> tuple[str, Future[Any]]:
         """Act on a request here; return the token of its submission ("" for none) and a future for the result."""
-        from labtui.slurm.job_control import cancel
+        from labtui.slurm.job_control import cancel, check_script
 
         if request.action == "hand-over":
             self.is_wanted, nothing = True, Future[Any]()
@@ -369,6 +371,9 @@ class Session:
             return "", worker.refresh()
         if request.draft is not None:
             submission, files = planning.plan(self, request.draft, request.script, accepted=request.accepted)
+            if request.action == "test":
+                text = files[SCRIPT_NAME].decode("utf-8", "surrogateescape")
+                return "", worker.ask(check_script(text, submission.options))
             self.folder.write(submission.script_file, files[SCRIPT_NAME])
             return submission.token, worker.submit(submission, files)
         if request.job_id:
