@@ -233,6 +233,8 @@ def _keep_own(fold: Fold, run: OpenRun, epoch: KerasEpoch) -> OpenRun:
 def _assign_summary(fold: Fold, run: OpenRun, summary: Summary) -> None:
     """Store a summary line as an epoch's own, leave it to the next header, or take it for an `evaluate`'s."""
     keras, epoch = run.keras, run.keras.epoch
+    # a summary line without a header is then a training's only epoch
+    announced = run.announced or run.batch_line or run.records.open or run.gpus
     again = summary.continues and summary.bar and summary.total == keras.total  # after other output
     # the line before was an `evaluate`'s
     proven = epoch.own >= 0 and summary.validates and not keras.validated
@@ -244,19 +246,14 @@ def _assign_summary(fold: Fold, run: OpenRun, summary: Summary) -> None:
         number = run.last
     elif epoch.number is not None or run.epochs or (run.facts.epochs_planned or 1) > 1:
         return
-    elif not summary.metrics and not _was_announced(run):
+    elif not summary.metrics and not announced:
         return  # a `predict`: it prints no metric
     else:
-        if not _was_announced(run) and not summary.validates:
+        if not announced and not summary.validates:
             run.note("Keras prints such a line for a training of one epoch, and for `evaluate`.")
         run.update_facts(RunFacts(epochs_planned=1))
         number = 1
     _store(fold, run, number, len(epoch.seen) - 1)
-
-
-def _was_announced(run: OpenRun) -> bool:
-    """Whether a line announced a training: a summary line without a header is then its only epoch."""
-    return bool(run.announced or run.batch_line or run.records.open or run.gpus)
 
 
 def _is_whole(run: OpenRun, epoch: int, summary: Summary) -> bool:

@@ -73,12 +73,11 @@ class Alike:
     def read(self, text: str) -> list[Said] | None:
         """Read a line with other values; None for any other line."""
         match = self._line.fullmatch(text)
-        if match is None:
-            return None
-        return epoch_of("hand-written", dict(zip(self._names, match.groups(), strict=True)))
+        values = match and dict(zip(self._names, match.groups(), strict=True))
+        return epoch_of("hand-written", values) if values else None
 
 
-def read_hand_written(text: str, alike: Alike | None = None) -> list[Said] | None:
+def read_hand_written(text: str, alike: Alike) -> list[Said] | None:
     """Lines like ``Epoch [3] | Train loss: 0.52 | Time: 47.04s``: an epoch's number, then its time with a unit."""
     head = EXPRESSIONS["head"].search(text)
     if head is None:
@@ -106,7 +105,7 @@ def read_hand_written(text: str, alike: Alike | None = None) -> list[Said] | Non
     beside = next((one for one in rates if not EXPRESSIONS["one-gpu"].search(lower[: one.start()])), None)
     rate = {"rate": beside["rate"].replace(",", "")} if beside else {}
     groups = {**metrics, **scores, **given(head), **given(found), **rate}
-    if alike is not None and not scores:
+    if not scores:
         alike.learn(text, groups)
     return epoch_of("hand-written", groups)
 
@@ -220,9 +219,7 @@ def own_pattern(text: str) -> OwnPattern:
     try:
         own = re2.compile(text, _OPTIONS)
     except re2.error as error:
-        why = error.args[0] if error.args else "not supported"
-        text = why.decode("utf-8", "replace") if isinstance(why, bytes) else why
-        raise failure("pattern", shown=shown, text=text) from None
+        raise failure("pattern", shown=shown, text=error.args[0].decode("utf-8", "replace")) from None
     groups = own.groupindex.keys()
     if not groups & {*TIMES, "rate"}:
         raise failure("pattern-time", shown=shown, groups=", ".join((*TIMES, "rate")))

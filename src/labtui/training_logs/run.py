@@ -21,7 +21,6 @@ _PRINTS_NO = {KERAS: {"config", "trainer"}, COURSE: set[str]()}
 """By form: what announces a training that prints no such lines; for other forms the course's settings."""
 _OF_ONE = ("model", "batch_size", "n_gpus")
 """Facts that do not change within a training."""
-_KEPT = ("epochs_planned", "practice", "small")
 MAX_NOTES = 20
 MAX_RATES = 1000
 SAME_RATE = 0.05
@@ -382,7 +381,8 @@ class OpenRun(msgspec.Struct):
     def _without_records(self) -> OpenRun:
         """The run without MLPerf's records: these stop, so the printed epochs may be of another training."""
         known = self.facts
-        facts = RunFacts(framework=self.form, **{name: getattr(known, name) for name in _KEPT})
+        kept = {name: getattr(known, name) for name in ("epochs_planned", "practice", "small")}
+        facts = RunFacts(framework=self.form, **kept)
         return replace(self, records=RecordLines(), facts=facts, notes=[*self.notes, _RECORDS_STOP])
 
     def _times_apart(self) -> dict[int, str]:
