@@ -38,12 +38,8 @@ class ScreenPrompter:
     """Answers the worker's questions (password, passphrase, code, host key) with a modal of the app."""
 
     def __init__(self) -> None:
-        self._app: App[Any] | None = None
+        self.app: App[Any] | None = None  # questions are shown in it
         self._closed = threading.Event()
-
-    def attach(self, app: App[Any]) -> None:
-        """Show questions in this app from now on."""
-        self._app = app
 
     def close(self) -> None:
         """Stop answering: pending questions and later ones get None."""
@@ -52,7 +48,7 @@ class ScreenPrompter:
     def ask(self, question: Any) -> str | None:
         """Return the answer, or None if the student refused or the app is closing. Called in the worker thread."""
         reply: queue.Queue[str | None] = queue.Queue(maxsize=1)
-        app = None if self._closed.is_set() else self._app
+        app = None if self._closed.is_set() else self.app
         if app is None or not app.call_later(self.show, app, question, reply.put):
             return None
         while not self._closed.is_set():

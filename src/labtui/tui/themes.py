@@ -97,7 +97,7 @@ class SanitizedApp(App[_Result]):
             with contextlib.suppress(AttributeError, NotImplementedError):  # on Windows
                 asyncio.get_running_loop().add_signal_handler(getattr(signal, name), self.exit_on_signal)
         if self.prompter is not None:
-            self.prompter.attach(self)
+            self.prompter.app = self
 
     def _build_driver(self, *how: Any, **more: Any) -> Driver:
         driver = super()._build_driver(*how, **more)

@@ -3,8 +3,6 @@
 If the selected run failed, a card at the top has the log's own error line, one sentence, advice and the keys.
 """
 
-import math
-
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
@@ -160,7 +158,7 @@ def _columns(view: View, head: str, longest: int, width: int, need: int) -> list
     """The columns, without those that are the same or unknown for all runs, or do not fit beside the state.
 
     `head` is the title of the telling column, `longest` the width of its names, `need` what the state needs.
-    Whether a run waits or trains changes none of them.
+    Whether a run waits or trains changes none of them; a whole training's come with the first end.
     """
     lines, unit = view.lines, unit_of(view)
     batches = {line.run.spec.per_gpu_batch for line in lines if line.run.spec.device == "gpu"}
@@ -179,6 +177,8 @@ def _columns(view: View, head: str, longest: int, width: int, need: int) -> list
         "efficiency": ("efficiency", 10),
         "accuracy": ("val. acc", 8),
         "cost": ("GPU-h", 5),
+        "training": ("training", 8),
+        "memory": ("GPU mem.", 9),
     }
     drop = {"batch", "rate"} if timed else {"size"}
     drop |= set() if head else {"model"}
@@ -186,12 +186,13 @@ def _columns(view: View, head: str, longest: int, width: int, need: int) -> list
     drop |= {"epoch"} if unit == "tokens" and not any(line.run.epochs for line in lines) else set()
     drop |= {"gpus"} if lines and all("n_gpus" in line.run.spec.unknown for line in lines) else set()
     drop |= {"speedup", "efficiency"} if learns else {"accuracy"}
+    drop |= set() if any(line.run.total_seconds for line in lines) else {"training", "memory"}
     sped_up = any(line.row and line.row.speedup and not line.row.is_baseline for line in lines)
     drop |= set() if sped_up or len(sizes_of(view)) > 1 else {"speedup", "efficiency", "cost"}
     shown = {name: title for name, (title, _) in titles.items() if name not in drop}
     columns = columns_of(shown, {name: cells for name, (_, cells) in titles.items()}, ("sign", "model"))
-    last = ("batch", "efficiency") if head else ("efficiency", "batch")
-    return fit([*columns, TableColumn("state", "", width=need)], ("cost", "rate", *last), width)
+    first, last = ("memory", "training", "cost", "rate"), ("batch", "efficiency")[:: 1 if head else -1]
+    return fit([*columns, TableColumn("state", "", width=need)], (*first, *last), width)
 
 
 def _telling_column(view: View) -> tuple[str, dict[int, str]]:
@@ -211,7 +212,7 @@ def _telling_column(view: View) -> tuple[str, dict[int, str]]:
 
 def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, str | Text]:
     from labtui.results.cost import hours_text, training_gpu_hours
-    from labtui.results.numbers import rate_text, time_text
+    from labtui.results.numbers import memory_text, rate_text, time_text, whole_text
 
     spec, row = line.run.used, line.row
     role = getattr(styles, PHASE_ROLES.get(line.phase, "quiet"))
@@ -228,6 +229,8 @@ def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, st
         "efficiency": words.percent(row.efficiency) if row is not None else NOTHING,
         "accuracy": words.percent(validated(line.run)),
         "cost": hours_text(cost) if cost else NOTHING,
+        "training": f"{whole_text(line.run.total_seconds)} s" if line.run.total_seconds else NOTHING,
+        "memory": f"{memory_text(line.run.gpu_memory)} GiB" if line.run.gpu_memory else NOTHING,
         "state": state_text(view, line, styles, state),
     }
     return cells | ({"gpus": str(spec.processes)} if spec.program is not None else {})
@@ -322,7 +325,7 @@ def explain(line: RunLine) -> str:
 def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles) -> Text:
     """The facts of a run: epoch, loss, accuracy, GPU use, why it waits, a warning about its time limit."""
     from labtui.results.cost import limit_warning
-    from labtui.results.numbers import memory_text, percent_text
+    from labtui.results.numbers import memory_text, percent_text, whole_text
 
     run, spec = line.run, line.run.used
     where = f" on {line.job.node}" if line.job is not None and line.job.node else ""
@@ -342,7 +345,7 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
             facts.append((name, last, f" from {first}" if len(values) > 1 else ""))
     facts += [("val. acc", words.percent(share), "")] if (share := validated(run)) is not None else []
     if run.total_seconds is not None:
-        facts.append(("training", words.clock_span(math.floor(run.total_seconds.lo)), " in all"))
+        facts.append(("training", f"{whole_text(run.total_seconds)} s", " in all"))
     if run.gpu_memory is not None:
         facts.append(("GPU mem.", f"{memory_text(run.gpu_memory)} GiB", ""))
     sparks = ""
