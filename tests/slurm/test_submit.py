@@ -301,7 +301,7 @@ def test_tokens_that_are_none(token):
     ("Invalid account specification", "Open to you: course_a, course_b."),
     ("Invalid qos specification", "Open to you: normal, debug."),
     ("invalid partition specified: gpux", "Partitions here: acc, gpp."),
-    ("Requested time limit is invalid (missing or exceeds some limit)", "Time limits here: acc 02:00:00."),
+    ("Requested time limit is invalid (missing or exceeds some limit)", "Time limits here: acc 120 min."),
 ])  # fmt: skip
 def test_a_refused_account_queue_or_time_limit_names_what_there_is(site, words, named):
     site.program("sacctmgr", "echo 'course_a||normal|normal'; echo 'course_b||debug|normal'")

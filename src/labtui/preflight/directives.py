@@ -119,7 +119,7 @@ def time(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     queue = _queue(context, job)
     wanted, most = _minutes(value), queue.max_minutes if queue else None
     if queue is not None and wanted is not None and most is not None and wanted > most:
-        effect = f"The profile says {queue.name} allows at most {most} minutes; Slurm may refuse the job."
+        effect = f"The profile says {queue.name} allows at most {most} min; Slurm may refuse the job."
         yield value_hit(job, "time", effect, duration_text(60 * most))._replace(severity="warning")
 
 

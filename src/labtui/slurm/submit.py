@@ -27,7 +27,7 @@ from labtui.slurm.job_control import SbatchAnswer, classify
 from labtui.slurm.probe import ASSOCIATION_FIELDS, parse_associations
 from labtui.slurm.remote_command import PROGRAM_LIMIT_S, TIMED_OUT, UNSET, Call, CommandResult, shell_file
 from labtui.slurm.site_probe import parse_partitions
-from labtui.slurm.values import duration_text, job_id, number
+from labtui.slurm.values import job_id, number
 
 CONTROL_DIR = ".labtui"
 SBATCH_LIMIT_S = 240
@@ -105,9 +105,7 @@ def _hint_alternatives(key: str, out: str) -> str:
     found, up = parse_associations(out), [each for each in parse_partitions(out) if each.up]
     names = {"account": [row.account for row in found], "qos": [name for row in found for name in row.qos]}
     names["partition"] = [each.name for each in up]
-    names["time-limit"] = [
-        f"{each.name} {duration_text(each.max_seconds)}" for each in up if each.max_seconds
-    ]
+    names["time-limit"] = [f"{each.name} {each.max_seconds / 60:.0f} min" for each in up if each.max_seconds]
     known = ", ".join(dict.fromkeys(names.get(key, ())))
     head = {"partition": "Partitions here", "time-limit": "Time limits here"}.get(key, "Open to you")
     return f"{head}: {known}." if known else ""
