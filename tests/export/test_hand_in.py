@@ -420,9 +420,12 @@ def test_a_page_of_each_row_of_charts_is_titled_by_what_it_shows(tmp_path):
     assert "4 (2) to 36 (18), 17 lines; accuracy 71.0 %: 36 (18)" in page_text(sources), "can be traced"
     assert b"/Count 6/" in pdf(document, "report"), "the table of sources is no narrow column over pages"
     assert "to 0.0556, the same" in rate.title and not (rate.answers or rate.facts)
-    assert all(each.title.startswith("Top-1") and each.answers for each in (error, *more))
+    errors = [page for page in (error, *more) if page.charts[-1].family == "error"]
+    assert len(errors) == 6 and all(each.title.startswith("Top-1") and each.answers for each in errors)
     assert rate.charts[0].heading == "Learning rate, the same for 1, 2, 16, 24, 32 GPUs"
     assert [page.charts[0].family for page in (rate, error)] == ["learning-rate", "error"]
+    assert errors[3].title.endswith("% on 8\xa0GPUs, 29.0\xa0% on 32\xa0GPUs"), "not the sentence of task 4"
+    assert all(word in page_text(errors[3]) for word in ("8 GPUs", "val. accuracy", "GPU-h"))
     assert last.kicker[0] == "8" and chart_height(last) < 3.5, "its answers stand below its chart"
 
 

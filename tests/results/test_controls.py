@@ -5,8 +5,8 @@ import pytest
 from labtui.results.catalogue import catalogue
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_reports
-from labtui.results.messages import energy_sentence, loss_message
-from labtui.results.report import loss_text
+from labtui.results.messages import loss_message, loss_remarks
+from labtui.results.report import losses_text
 from labtui.results.rows import ResultRow, Results
 from labtui.results.scaling import INDEPENDENT, ONE_BATCH, lost_efficiency, scaling_lines
 from labtui.training_logs.reader import parse_log
@@ -117,11 +117,10 @@ def test_a_control_run_moves_no_number_and_no_line():
     assert names == {"ResNet50 (control: independent)", "ResNet50 (control: one-batch)"}
 
 
-def test_parts_that_cost_nothing_share_a_line():
-    _, said, *table, nothing = loss_text(on_four(results(*TRAININGS)), "").splitlines()
-    assert said == "Four GPUs lose 50.0 points of efficiency."
-    assert [line.split("  ")[0] for line in table] == ["part", "slower steps"]
-    assert nothing == "No points lost by: short last batch."
+def test_causes_that_cost_nothing_have_no_column():
+    head, cells, remark = losses_text([on_four(results(*TRAININGS))], [""]).splitlines()
+    assert head.endswith("efficiency  slower steps") and cells.endswith("50.0 %     50.0 ±0.5")
+    assert remark == "Points of efficiency lost by each cause (slower steps: from the time of a step)."
     charts = {chart.key: chart for chart in catalogue(results(*TRAININGS))}
     kept, alone = charts["efficiency-loss"].series[0].points[0], charts["efficiency"].series[0].points[1]
     assert (kept.y, kept.lo, kept.hi) == (alone.y, alone.lo, alone.hi), "one pair of bounds"
@@ -134,7 +133,5 @@ def test_energy_stands_beside_speedup():
         log(n, step, energy_joules=IMAGES * each) for n, step, each in ((1, 1.0, 0.2), (4, 2.0, 0.3))
     )
     (line,) = scaling_lines(results(one, four).rows)
-    assert energy_sentence(line.last) == (
-        "Four GPUs: 2.00 times as fast, 1.50 times the energy (0.300 J per image, 0.200 J on one)."
-    )
-    assert energy_sentence(on_four(results(*TRAININGS))) == ""
+    said = ["2.00 times as fast, 1.50 times the energy (0.300 J per image, 0.200 J on one)."]
+    assert [*loss_remarks(line.last)] == said and not [*loss_remarks(on_four(results(*TRAININGS)))]

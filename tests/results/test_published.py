@@ -319,9 +319,11 @@ def test_the_three_charts_of_a_study():
     table = RUNS[0] | {"policy": "constant"}  # no policy
     keys = {chart.key for chart in catalogue(compute_results([run_of(table, row) for row in table["rows"]]))}
     assert not keys & {"learning-rate", "error", "batch-accuracy"}
-    twice = [replace(run_of(RUNS[0], RUNS[0]["rows"][0]), run_id=n, task_id="8") for n in (8, 25)]
+    row = RUNS[0]["rows"][0]
+    twice = [replace(run_of(RUNS[0], row | {"top1": 88 - n}), run_id=n, task_id="8") for n in (8, 25)]
     twice[0].run.epochs[0].metrics["learning_rate"] = 0.0  # has no place on a logarithmic axis
     error, rates, batch = (each for each in catalogue(compute_results(twice)) if each.view == "training")
     assert distinct([series.name for series in error.series]) == ["run 8", "run 25"]
     assert sum(len(each.points) for each in rates.series) == 13
-    assert batch.notes == ("The best of each policy and batch in task 8: run 25.",)
+    assert batch.notes == ("The newest of each policy and batch in task 8: run 25.",)
+    assert batch.message == "Top-1 accuracy: 63.0 % at a global batch of 128", "as in the tables"

@@ -158,7 +158,7 @@ def why_arguments(parser: argparse.ArgumentParser) -> None:
 def run_why(args: argparse.Namespace) -> int:
     """Print where the efficiency went; return 1 if nothing can be said yet."""
     _, given = _measurements(args)
-    from labtui.results.report import loss_json, loss_text
+    from labtui.results.report import loss_json, losses_text
     from labtui.results.scaling import SLOWER_STEPS, lost_efficiency, scaling_lines
 
     results = given.results(args.images) if args.json else given.named(given.results(args.images))
@@ -167,8 +167,8 @@ def run_why(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"rows": [loss_json(row) for row in rows]})
     else:
-        for row in rows:
-            print(f"{loss_text(row, _clock_sentence(row, given))}\n")
+        if rows:
+            print(losses_text(rows, [_clock_sentence(row, given) for row in rows], window_width()))
         for note in dict.fromkeys(note for row in results.measured for note in row.notes_about("no speedup")):
             print(note)
     if not rows:
@@ -185,10 +185,8 @@ def _clock_sentence(row: ResultRow, given: Measurements) -> str:
 
     found = []
     for each in filter(None, (row.baseline, row)):
-        told = [
-            clocks(given.samples.get(run.source, ()), run.run.epochs, n_gpus=each.n_gpus)
-            for run in each.members
-        ]
+        sampled = ((given.samples.get(run.source, ()), run.run.epochs) for run in each.members)
+        told = (clocks(*one, n_gpus=each.n_gpus) for one in sampled)
         found.append(next((one for one in told if one[0] is not None), (None, {})))
     (theirs, _), (mine, slowed) = found[0], found[-1]
     if mine is None or theirs is None or abs(mine - theirs) <= 0.01 * theirs:

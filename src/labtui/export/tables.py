@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from labtui.domain.model import Interval
 from labtui.domain.run import CAUSES, mark_words
 from labtui.export.contents import stamp_of
-from labtui.results import messages, numbers
+from labtui.results import measured, messages, numbers
 from labtui.results.cost import GPU_HOURS
 from labtui.results.laws import karp_flatt
-from labtui.results.measured import Origin, accuracy_curves, best_curve, by_log, cite, validated
+from labtui.results.measured import Origin, accuracy_curves, best_curve, by_log, cite
 from labtui.results.numbers import Table, clean
 from labtui.results.report import program_json, row_json
 from labtui.results.rows import LawFit, ResultRow, Results, of_rows, renamed
@@ -122,7 +122,7 @@ def title_facts(results: Results, *, accuracy: bool = False) -> Facts:
     results = of_rows(results, rows := list(ended_well))
     faster = [row for row in rows if row.acceleration is not None][:1]
     facts = [(_times(r.acceleration), f"as fast on one GPU as on the CPU, {clean(r.model)}") for r in faster]
-    told = (validated(run.run) for row in rows if row.learns for run in row.members)
+    told = (measured.validated(run.run) for row in rows if row.learns for run in row.members)
     if learned := [share for share in told if share is not None]:
         facts.append((numbers.percent_text(max(learned)), "accuracy in validation at best"))
     compared = [row for row in rows if row.speedup is not None and (row.n_gpus or 0) > 1 and row.baseline]
@@ -213,7 +213,11 @@ def _record(row: ResultRow, fields: dict[str, Any]) -> dict[str, Any]:
                 known = karp_flatt(numbers.shown_bounds(row, row.speedup, ratio=True), row.processes) or known
             record |= {f"{name}_lo": known.lo, f"{name}_hi": known.hi}
     record["tuning"], record["notes"] = ", ".join(fields.get("tuning", ())), " ".join(row.notes)
-    record |= {"sources": cite(row.origins, most=20), "val_accuracy": validated(row.members[-1].run)}
+    newest = measured.newest_validated(row.members)
+    record |= {
+        "sources": cite(row.origins, most=20),
+        "val_accuracy": newest and measured.validated(newest.run),
+    }
     for name in ("model", "data_set", "size", "tuning", "sources", "notes"):
         record[name] = spreadsheet_cell(record.get(name) or "")
     return record

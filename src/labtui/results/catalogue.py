@@ -285,18 +285,20 @@ def study_charts(results: Results) -> Iterator[ChartSpec]:
         return
     rates = _lines_of(results, {"learning_rate": ""})
     errors = _lines_of(results, {_TOP1: ""}, lambda top: 1 - top / 100)
-    lines = _best_by_policy(tuned)
-    best = {name: {batch: point.y for batch, point in line.items()} for name, line in lines.items()}
+    lines = _tops_by_policy(tuned, "batch_size")
     batches = sorted({batch for line in lines.values() for batch in line})
     sizes = {run.run.n_gpus for run in tuned if run.run.batch_size in batches[-1:]}
+    alone = batches[0] if len(batches) == len(lines) == 1 < len(sizes) else 0  # then its sizes are compared
+    told = _tops_by_policy(tuned, "n_gpus") if alone else lines
+    tops = {name: {at: point.y for at, point in line.items()} for name, line in told.items()}
     where = f", on {devices(*sizes)}" if len(sizes) == 1 < len(lines) else ""
     errors = [each for each in errors if len(each.points) > 1]
-    yield _over_epochs("error", errors, message=messages.study_message("error", best) + where)
+    yield _over_epochs("error", errors, message=messages.study_message("error", tops, alone) + where)
     yield _rate_chart([each for each in rates if len({p.y for p in each.points}) > 1])
     ticks = tuple((float(batch), f"{batch:,}") for batch in batches)
     hues = specs.hues_of(lines)  # all are of one network
     series = [Series(name=name, points=tuple(line.values()), hue=hues[name]) for name, line in lines.items()]
-    message = messages.study_message("accuracy", best) + where
+    message = messages.study_message("accuracy", tops, alone) + where
     notes = tuple(_which_runs(tuned, series))
     chart = make_chart("batch-accuracy", series, message=message, x_ticks=ticks, notes=notes)
     yield specs.doubling_axes(chart)
@@ -309,7 +311,7 @@ def _which_runs(runs: Sequence[MeasuredRun], drawn: Sequence[Series]) -> Iterato
         tasks = ", ".join(sorted({run.task_id for run in runs if run.task_id}))
         among = f" in task{'s' * (',' in tasks)} {tasks}" * bool(tasks)
         which = f"run{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
-        yield f"The best of each policy and batch{among}: {which}."
+        yield f"The newest of each policy and batch{among}: {which}."
     for batch, alike in sorted(grouped(runs, lambda run: run.run.batch_size or 0).items()):
         sizes = sorted({run.run.n_gpus or 0 for run in alike})
         if len(sizes) > 1:
@@ -350,16 +352,16 @@ def _by_epoch(run: MeasuredRun, metric: str, shown: Callable[[float], float]) ->
     return tuple(Point(x=s.epoch, y=shown(n), line=s.line_of(metric), **of_run(run, metric)) for s, n in told)
 
 
-def _best_by_policy(runs: Iterable[MeasuredRun]) -> dict[str, dict[int, Point]]:
-    """The best validation accuracy of each policy by global batch, as fractions of 1."""
-    best: dict[str, dict[int, Point]] = {}
-    for run in runs:
-        tops = _by_epoch(run, _TOP1, lambda percent: percent / 100)
-        if tops and (batch := run.run.batch_size):
-            line = best.setdefault(policy(run), {})
-            top = max(*tops, line.get(batch, tops[0]), key=lambda point: point.y)
-            line[batch] = replace(top, x=batch, label=percent_text(top.y))
-    return best
+def _tops_by_policy(runs: Iterable[MeasuredRun], x: str) -> dict[str, dict[int, Point]]:
+    """The best validation accuracy of the newest run of each policy and `x`, as fractions of 1."""
+    tops: dict[str, dict[int, Point]] = {}
+    for (name, at), alike in grouped(runs, lambda run: (policy(run), getattr(run.run, x))).items():
+        newest = measured.newest_validated(alike)
+        points = _by_epoch(newest, _TOP1, lambda percent: percent / 100) if newest else ()
+        if at and points:
+            top = max(points, key=lambda point: point.y)
+            tops.setdefault(name, {})[at] = replace(top, x=at, label=percent_text(top.y))
+    return tops
 
 
 def _over_epochs(family: str, series: Sequence[Series], **fields: Any) -> ChartSpec:

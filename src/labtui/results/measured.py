@@ -408,6 +408,12 @@ def validated(run: RunRecord) -> float | None:
     return next((top for each in told if math.isfinite(top := fraction_of(*each) or 0.0)), None)
 
 
+def newest_validated(runs: Iterable[MeasuredRun]) -> MeasuredRun | None:
+    """The run whose accuracy stands for those of its repeats: the newest one that ended, else the newest."""
+    known = (run for run in runs if validated(run.run) is not None)
+    return max(reversed([*known]), key=lambda run: (not run.live, run.run_id or 0), default=None)
+
+
 def finite(run: MeasuredRun, metric: str) -> Iterable[tuple[EpochSample, float]]:
     """The epochs of a run that have a finite value of a metric, each with the value."""
     values = ((sample, sample.metrics.get(metric, math.nan)) for sample in run.run.epochs)

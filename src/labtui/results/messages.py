@@ -1,7 +1,7 @@
 """Sentences for titles and notes that say what the numbers show, with the digits of the tables; "" for nothing."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 
 from labtui.domain.model import Interval
 from labtui.domain.run import MARKS
@@ -183,28 +183,22 @@ def loss_sentence(row: ResultRow) -> str:
     return f"{many} lose {points}."
 
 
-def slowest_sentence(row: ResultRow) -> str:
-    """Which GPU the others waited for, where it was the same one throughout; else ""."""
+def loss_remarks(row: ResultRow) -> Iterator[str]:
+    """Which GPU the others wait for, the energy beside the speedup, and the step's efficiency as POP metrics.
+
+    The product of the POP project's metrics is the efficiency of a step.
+    """
     rank = row.step_times.slowest_rank if row.step_times else None
-    waits = any(part.name == scaling.WAITING_FOR_SLOWEST for part in lost_efficiency(row))
-    return f"The other GPUs wait for that of rank {rank}." if waits and rank is not None else ""
-
-
-def energy_sentence(row: ResultRow) -> str:
-    """Energy beside speedup: ``Four GPUs: 2.50 times as fast, 1.4 times the energy (...)``; "" without a count."""
+    if rank is not None and any(part.name == scaling.WAITING_FOR_SLOWEST for part in lost_efficiency(row)):
+        yield f"The other GPUs wait for that of rank {rank}."
     mine, theirs = row.joules_per_image, row.baseline.joules_per_image if row.baseline else None
-    if mine is None or theirs is None or theirs.lo <= 0:
-        return ""
-    times = f"{ratio_text(row.speedup)} times as fast, {ratio_text(mine.over(theirs))} times the energy"
-    many = count_words(row.n_gpus or 0, start=True)
-    joules, on_one = numbers.three_digits(mine.value), numbers.three_digits(theirs.value)
-    return f"{many}: {times} ({joules} J per image, {on_one} J on one)."
-
-
-def pop_sentence(row: ResultRow) -> str:
-    """The row's efficiency in the POP project's metrics, whose product is the efficiency of a step."""
+    if mine is not None and theirs is not None and theirs.lo > 0:
+        times = f"{ratio_text(row.speedup)} times as fast, {ratio_text(mine.over(theirs))} times the energy"
+        joules = (numbers.three_digits(each.value) for each in (mine, theirs))
+        yield f"{times} ({' J per image, '.join(joules)} J on one)."
     values = [f"{name} {percent_text(value)}" for name, value in pop_metrics(row).items()]
-    return f"As POP metrics: {', '.join(values)}." if values else ""
+    if values:
+        yield f"As POP metrics: {', '.join(values)}."
 
 
 def loss_message(rows: Sequence[ResultRow]) -> str:
@@ -256,17 +250,19 @@ def tuning_message(rows: Sequence[ResultRow]) -> str:
     return f"{name}: {rate}, {times} times that of {other}"
 
 
-def study_message(what: str, best: Mapping[str, Mapping[int, float]]) -> str:
+def study_message(what: str, best: Mapping[str, Mapping[int, float]], batch: int = 0) -> str:
     """The policies with the best and the worst top-1 accuracy (or "error") in validation at the largest batch.
 
-    Of a single policy: its accuracy at the smallest batch and at the largest.
+    Of a single policy: its accuracy at the smallest batch and at the largest; of one `batch`: on the fewest and the
+    most GPUs, by which `best` is given then.
     """
     if len(best) == 1:
         (line,) = best.values()
-        tops = {
-            batch: 1 - line[batch] if what == "error" else line[batch] for batch in (min(line), max(line))
-        }
-        told = (f"{percent_text(top)} at {batch:,}" for batch, top in tops.items())
+        tops = {at: 1 - line[at] if what == "error" else line[at] for at in (min(line), max(line))}
+        if batch:
+            shown = [f"{percent_text(top)} on {devices(gpus)}" for gpus, top in tops.items()]
+            return f"Top-1 {what} at a global batch of {batch:,}: {', '.join(shown)}"
+        told = (f"{percent_text(top)} at {at:,}" for at, top in tops.items())
         return f"Top-1 {what}: {', '.join(told).replace(' at ', ' at a global batch of ', 1)}"
     most = max((batch for line in best.values() for batch in line), default=0)
     found = sorted(((line[most], name) for name, line in best.items() if most in line), reverse=True)

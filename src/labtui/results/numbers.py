@@ -20,7 +20,7 @@ from rich.cells import cell_len
 from labtui.domain.model import Interval, plural
 from labtui.domain.run import mark_words
 from labtui.results.grouping import devices
-from labtui.results.measured import fraction_of, validated
+from labtui.results.measured import fraction_of, newest_validated, validated
 from labtui.results.rows import ResultRow, is_step_time
 
 ABSENT = "–"
@@ -286,8 +286,9 @@ _EPOCHS = Column("epochs", epochs_text, number=False)
 
 def _accuracy_text(row: ResultRow) -> str:
     """The accuracy in validation of the newest run, named where several are pooled: ``4.8 % (run 13)``."""
-    share = validated((last := row.members[-1]).run)
-    return percent_text(share) + f" ({last.who})" * (share is not None and len(row.members) > 1)
+    newest = newest_validated(row.members)
+    which = f" ({newest.who})" if newest and len(row.members) > 1 else ""
+    return percent_text(validated(newest.run) if newest else None) + which
 
 
 ACCURACY = Column("val. accuracy", _accuracy_text, optional=True)

@@ -5,6 +5,7 @@ Other programs rely on the shapes of the JSON objects; each is one list of field
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -17,7 +18,6 @@ from labtui.domain.tuning import tuning_words
 from labtui.results import messages, numbers, scaling
 from labtui.results.compute import own_rows
 from labtui.results.cost import LabCost, RunUtilization
-from labtui.results.grouping import devices
 from labtui.results.laws import best_fits
 from labtui.results.measured import AsPrinted, Origin, all_curves, cite
 from labtui.results.numbers import ANSWER, bounds_text, clean, percent_text, ratio_text, text_table
@@ -118,25 +118,26 @@ def scaling_sentences(results: Results) -> list[str]:
     return lines
 
 
-def loss_text(row: ResultRow, clock: str) -> str:
-    """Where a row's efficiency went: the sum, a table of the parts, remarks; `clock` is the one on the GPUs' clock."""
-    grid, nothing = [["part", "points lost", "known from"]], []
-    for part in scaling.lost_efficiency(row):
-        if part.is_shown:
-            half = numbers.plus_minus(100 * part.share.half_width, len(part.text.partition(".")[2]))
-            grid.append([part.name, part.text + half, part.evidence])
-        else:
-            nothing.append(part.name)
-    head = f"{clean(row.name)}, {devices(row.n_gpus)}{mark_words(row.mark)}: efficiency {percent_text(row.efficiency)}"
-    told = (
-        f"No points lost by: {', '.join(nothing)}." if nothing and grid[1:] else "",
-        messages.slowest_sentence(row),
-        clock,
-        messages.energy_sentence(row),
-        messages.pop_sentence(row),
-    )
-    table = numbers.grid_text(grid, [False, True, False]) if grid[1:] else ""
-    return "\n".join(filter(None, (head, messages.loss_sentence(row), table, *told)))
+def losses_text(rows: Sequence[ResultRow], clocks: Sequence[str], width: int | None = None) -> str:
+    """Where the efficiency of rows goes: a table of the points lost by each cause, and remarks; `clocks`: one a row."""
+    causes = (*scaling.COLOUR_OF_PART, scaling.UNEXPLAINED)
+    columns = (numbers.Column(cause, partial(_points_lost, cause), optional=True) for cause in causes)
+    table = text_table(rows, (*ANSWER[: numbers.NAMING], numbers.EFFICIENCY, *columns), width)
+    shown = {
+        part.name: part.evidence for row in rows for part in scaling.lost_efficiency(row) if part.is_shown
+    }
+    known = "; ".join(f"{cause}: from {evidence}" for cause, evidence in shown.items())
+    remarks = [f"Points of efficiency lost by each cause ({known})."] if known else []
+    for row, clock in zip(rows, clocks, strict=True):
+        remarks += [f"{clean(row.label)}: {said}" for said in (clock, *messages.loss_remarks(row)) if said]
+    return "\n".join((table, *fitted_lines(remarks, width)))
+
+
+def _points_lost(cause: str, row: ResultRow) -> str:
+    part = next((p for p in scaling.lost_efficiency(row) if p.name == cause and p.is_shown), None)
+    if part is None:
+        return numbers.ABSENT
+    return part.text + numbers.plus_minus(100 * part.share.half_width, len(part.text.partition(".")[2]))
 
 
 def use_sentence(use: RunUtilization, row: ResultRow) -> str:

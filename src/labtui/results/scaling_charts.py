@@ -58,11 +58,9 @@ def _whole_message(lines: Sequence[ScalingLine]) -> str:
     """How long the whole training takes: ``The whole training of ViT takes 310 s on 32 GPUs, 2,350 s on one GPU``."""
     rows = max(([row for row in line.rows if row.total_seconds] for line in lines), key=len)[::-1]
     ends = rows[:: len(rows) - 1] if rows[1:] else ()
-    told = (
-        f"{numbers.whole_text(row.total_seconds)} s on {messages.count_words(row.n_gpus or 0)}"
-        for row in ends
-    )
-    return f"The whole training of {numbers.clean(rows[0].name)} takes {', '.join(told)}" if ends else ""
+    told = (f"{numbers.whole_text(r.total_seconds)} s on {messages.count_words(r.processes)}" for r in ends)
+    network = numbers.clean(lines[0].last.configuration.network)
+    return f"The whole training of {network} takes {', '.join(told)}" if ends else ""
 
 
 def looks_of(lines: Sequence[ScalingLine]) -> dict[str, specs.Look]:
