@@ -33,6 +33,7 @@ _ABSOLUTE_PATH = re.compile(r"/(?:[\w.+-]+/)*[\w.+-]+/?")
 _IMAGES = (".sif", ".simg")
 _DATA_OPTION = re.compile(r"\s--data(?:set)?(?:[-_](?:dir|path|root|folder))?[= ]+(?!/tmp/|/dev/)([/$]\S+)")
 """The data folder in a training's command, except on the node's own disk."""
+_PROGRAM = re.compile(r"(?<!\S)/\S+/bin/\S+")
 
 
 def absolute_paths(code: str) -> Iterator[str]:
@@ -61,7 +62,7 @@ def paths_to_ask(context: ScriptContext) -> tuple[str, ...]:
         complete = path.count("/") > 1  # "/cifar-10" alone is mostly appended to another path
         if complete and (path.endswith(_IMAGES) or "cifar" in path):
             paths.append(path)
-    paths += _named_folders(context)
+    paths += _named_paths(context)
     for job in context.jobs:
         folders = (log_folder(job, option) for option in ("output", "error") if job.has(option))
         paths += [folder for folder in folders if folder[:1] == "/" and "%" not in folder]
@@ -70,10 +71,11 @@ def paths_to_ask(context: ScriptContext) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*paths, *filter(None, map(alternative_path, paths))]))
 
 
-def _named_folders(context: ScriptContext) -> list[str]:
-    """The data folders that the trainings' commands name."""
-    commands = (command.text for job in context.jobs for command in job.launches)
-    return [path for text in commands for each in _DATA_OPTION.findall(text) for path in absolute_paths(each)]
+def _named_paths(context: ScriptContext) -> list[str]:
+    """The data folders that the trainings' commands name, and the programs that they start by a whole path."""
+    commands = [command.text for job in context.jobs for command in job.launches]
+    named = [each for text in commands for each in (*_DATA_OPTION.findall(text), *_PROGRAM.findall(text))]
+    return [path for each in named for path in absolute_paths(each)]
 
 
 def _path_lines(context: ScriptContext, script: JobScript | PythonScript) -> Iterator[tuple[int, str, str]]:
@@ -202,11 +204,12 @@ def path_missing(context: ScriptContext, script: JobScript | PythonScript) -> It
     """A container image or data folder that is not on the cluster.
 
     Only paths that the cluster was asked about; a ``sys.path`` folder only if a lab module is not sent. A warning for
-    what the job may make: a folder that a command names by `--data`, a path in a line such as `mkdir`.
+    what the job may make or its node may have: a folder that a command names by `--data`, a program, a path in a line
+    such as `mkdir`.
     """
     lines = list(_path_lines(context, script))
     made = (path for _, _, code in lines if _MAKES.search(code) for path in absolute_paths(code))
-    own = {*_named_folders(context), *made} - {context.data_dir}
+    own = {*_named_paths(context), *made} - {context.data_dir}
     for number, path in ((number, path) for number, _, code in lines for path in absolute_paths(code)):
         if context.remote.get(path) is not False:
             continue
