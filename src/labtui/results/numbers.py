@@ -146,10 +146,10 @@ def seconds_text(time: Interval | None) -> str:
 
 
 def whole_text(time: Interval | None) -> str:
-    """The time of a whole training in seconds; where its script prints whole seconds, cut off, these."""
+    """The time of a whole training in seconds; from 100 on cut off, as scripts print whole seconds."""
     if time is None:
         return ABSENT
-    return f"{int(time.lo):,}" if time.half_width >= 0.5 else f"{time.value:,.{int(time.value < 100)}f}"
+    return f"{int(time.lo):,}" if time.half_width >= 0.5 or time.value >= 100 else f"{time.value:.1f}"
 
 
 def tick_text(value: float, *, percent: bool = False) -> str:
