@@ -17,11 +17,11 @@ from labtui.commands import options
 from labtui.commands.cli import raw_stream
 from labtui.commands.terminal import OpenLab, error_lines, lab_folder, print_line, run_row, say
 from labtui.domain.decode import json_text
-from labtui.domain.model import RunPhase, Stream
+from labtui.domain.model import RunPhase, Stream, first_sentence
 from labtui.domain.run import mark_words
 from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.slurm.job_control import known_logs
-from labtui.slurm.states import reason_words, waiting_reason
+from labtui.slurm.states import explain_reason, reason_words, waiting_reason
 
 if TYPE_CHECKING:
     from labtui.tui.view import View
@@ -226,16 +226,15 @@ def news_of(before: LabState, after: LabState, names: Mapping[str, str]) -> Iter
 
 
 def _news_of_submission(old: SubmissionState | None, new: SubmissionState) -> Iterator[News]:
-    job = new.job
+    job, runs = new.job, f"run{'s' * (len(new.run_ids) > 1)} {', '.join(map(str, new.run_ids))}"
     if old is None or (old.status, old.sentence) != (new.status, new.sentence):
         job_id = job.job_id if job is not None else ""
         row = {"token": new.token, "status": new.status.value, "job_id": job_id}
-        runs = f"submission of run{'s' * (len(new.run_ids) > 1)} {', '.join(map(str, new.run_ids))}"
-        said = f"{runs}  {new.status.value}  {job_id} {new.sentence}".rstrip()
+        said = f"{runs}  {new.status.value}  {f'job {job_id}' * bool(job_id)} {new.sentence}".rstrip()
         yield {"type": "submission-changed", **row, "sentence": new.sentence, "hint": new.hint}, said, (said,)
     if job is not None and (old is None or old.job != job):
         why = reason_words(job.phase, job.reason)
-        said = f"job {job.job_id}  {job.phase.value}  {job.slurm_state} {why}".rstrip()
+        said = f"{runs}  job {job.job_id} {job.phase.value}  {job.slurm_state} {why}".rstrip()
         yield {"type": "job-observed", "token": new.token, "job": job}, f"job {job.job_id}", (said,)
 
 
@@ -262,7 +261,9 @@ def _news_of_run(
     if new.outcome is not None and changed:
         found = ((f"    {each.place}: {each.text}", f"    {each.advice}") for each in new.diagnosis)
         lacks_time = new.outcome == "completed" and not (new.epochs or new.throughput or new.spec.program)
-        why = "; no epoch time was read (see `labtui results`)" * lacks_time
+        job = state.submissions[new.token].job if new.outcome == "failed" and not new.diagnosis else None
+        slurms = first_sentence(explain_reason(job.reason)) if job is not None else ""
+        why = "; no epoch time was read (see `labtui results`)" * lacks_time or f"  {slurms}".rstrip()
         said = (f"{about}  {name}  {new.cause}{why}", *(line for pair in found for line in pair))
         row = {"type": "run-ended", "run_id": new.run_id, "outcome": new.outcome, "diagnosis": new.diagnosis}
         yield row, about, said
