@@ -167,8 +167,7 @@ def run_why(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"rows": [loss_json(row) for row in rows]})
     else:
-        if rows:
-            print(losses_text(rows, [_clock_sentence(row, given) for row in rows], window_width()))
+        print(losses_text(rows, [_clock_sentence(row, given) for row in rows], window_width()), end="")
         for note in dict.fromkeys(note for row in results.measured for note in row.notes_about("no speedup")):
             print(note)
     if not rows:

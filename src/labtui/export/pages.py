@@ -129,8 +129,7 @@ def _page(contents: LabContents, plan: HandInPage, shown: Results) -> Iterable[P
     if plan.kind == "overview":
         facts, marked = tables.machine_facts(contents.named), _is_marked(contents.results)
         words = (plain(contents.edition.about),) if facts else ()
-        title = plan.heading or contents.edition.title
-        yield Page(title=title, facts=facts, blocks=words, practice=marked)
+        yield Page(title=plan.heading or contents.edition.title, facts=facts, blocks=words, practice=marked)
     elif plan.kind == "conclusions":
         yield _conclusions(shown, marked=_is_marked(contents.results))
     elif plan.kind == "sources":

@@ -15,7 +15,7 @@ from labtui.domain.model import Interval
 from labtui.domain.run import CAUSES, mark_words
 from labtui.export.contents import stamp_of
 from labtui.results import measured, messages, numbers
-from labtui.results.cost import GPU_HOURS
+from labtui.results.cost import cost_columns
 from labtui.results.laws import karp_flatt
 from labtui.results.measured import Origin, accuracy_curves, best_curve, by_log, cite
 from labtui.results.numbers import Table, clean
@@ -32,11 +32,10 @@ def readings_table(results: Results) -> Table:
     shown = [row for row in results.measured if row.epoch_seconds is not None or row.from_rate]
     compared = any(row.speedup is not None and (row.n_gpus or 0) > 1 for row in shown)
     ratios = (numbers.SPEEDUP, numbers.EFFICIENCY) if compared else ()
-    is_printed = any(row.as_printed.epoch_seconds is not None for row in shown)
-    costs = () if is_printed else (GPU_HOURS,)  # two readings leave it no room
+    costs = cost_columns(shown)
     learned = (numbers.ACCURACY,) if shown and all(row.learns for row in shown) else ()
     precise = numbers.columns_of(shown, (*_PRECISE, *learned, *costs, *ratios))
-    printed = numbers.columns_of(shown, numbers.PRINTED[: None if compared else 2]) if is_printed else ()
+    printed = numbers.columns_of(shown, numbers.PRINTED[: None if compared else 2]) if not costs else ()
     table = numbers.table_of(shown, (_DEVICE, *precise, *printed))
     titles = ("", "Precise: all digits of the log", "As printed: whole seconds")
     groups = tuple(zip(titles, (1, len(precise), len(printed)), strict=True))

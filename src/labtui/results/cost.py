@@ -97,6 +97,11 @@ GPU_HOURS = Column("epochs, GPU-h", lambda r: fixed(n, 2) if (n := gpu_hours(r))
 """Named apart from `numbers.TOTAL`, which has start-up and validation, too."""
 
 
+def cost_columns(rows: Sequence[ResultRow]) -> tuple[Column, ...]:
+    """The column of GPU-hours; none beside two readings, which leave it no room."""
+    return () if any(row.as_printed.epoch_seconds is not None for row in rows) else (GPU_HOURS,)
+
+
 def hours_text(hours: float) -> str:
     """GPU-hours: ``0.31``, ``2.0``, ``42``."""
     return fixed(hours, 2 if hours < 1 else 1 if hours < 10 else 0)

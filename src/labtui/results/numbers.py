@@ -314,8 +314,7 @@ def as_printed_text(row: ResultRow) -> str:
     return f"{first}, {ratio_text(printed.speedup)}, {percent_text(printed.efficiency)}"
 
 
-_PRINTED = Column("as printed", as_printed_text, number=False, optional=True)
-ANSWER = (*PRECISE, _PRINTED)
+ANSWER = (*PRECISE, Column("as printed", as_printed_text, number=False, optional=True))
 """The precise reading, and the textbooks' reading in one column."""
 
 

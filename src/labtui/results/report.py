@@ -17,7 +17,7 @@ from labtui.domain.terminal_text import fitted_lines
 from labtui.domain.tuning import tuning_words
 from labtui.results import messages, numbers, scaling
 from labtui.results.compute import own_rows
-from labtui.results.cost import LabCost, RunUtilization
+from labtui.results.cost import LabCost, RunUtilization, cost_columns
 from labtui.results.laws import best_fits
 from labtui.results.measured import AsPrinted, Origin, all_curves, cite
 from labtui.results.numbers import ANSWER, bounds_text, clean, percent_text, ratio_text, text_table
@@ -30,7 +30,7 @@ SIGNS = "± is from rounding, or the scatter of the epochs where that is more. A
 
 def short_report(results: Results, *, width: int | None = None) -> str:
     """The short answer: one table, then at most `MAX_SENTENCES` sentences; `report_text` has the rest."""
-    table = text_table(results.rows, ANSWER, width) + "\n" if results.rows else ""
+    table = _answer(results.rows, width) + "\n" if results.rows else ""
     lines = [
         *_accelerations(results),
         *messages.note_lines(results),
@@ -70,12 +70,16 @@ def report_text(
     }
     own = [row for _, row in own_rows(results)] if any(len(row.members) > 1 for row in results.rows) else []
     texts = [
-        _section(f"All epochs but the first. {SIGNS}", (), width, text_table(results.rows, ANSWER, width)),
-        _section("Each run by itself", (), width, text_table(own, ANSWER, width)),
+        _section(f"All epochs but the first. {SIGNS}", (), width, _answer(results.rows, width)),
+        _section("Each run by itself", (), width, _answer(own, width)),
         *_programs(results, width),
         *(_section(title, lines, width) for title, lines in sections.items()),
     ]
     return "\n".join(filter(None, texts))
+
+
+def _answer(rows: Sequence[ResultRow], width: int | None) -> str:
+    return text_table(rows, (*ANSWER, *cost_columns(rows)), width)
 
 
 def _programs(results: Results, width: int | None) -> Iterable[str]:
@@ -130,14 +134,13 @@ def losses_text(rows: Sequence[ResultRow], clocks: Sequence[str], width: int | N
     remarks = [f"Points of efficiency lost by each cause ({known})."] if known else []
     for row, clock in zip(rows, clocks, strict=True):
         remarks += [f"{clean(row.label)}: {said}" for said in (clock, *messages.loss_remarks(row)) if said]
-    return "\n".join((table, *fitted_lines(remarks, width)))
+    return "".join(f"{line}\n" for line in (table, *fitted_lines(remarks, width)) if line)
 
 
 def _points_lost(cause: str, row: ResultRow) -> str:
-    part = next((p for p in scaling.lost_efficiency(row) if p.name == cause and p.is_shown), None)
-    if part is None:
-        return numbers.ABSENT
-    return part.text + numbers.plus_minus(100 * part.share.half_width, len(part.text.partition(".")[2]))
+    lost = {p.name: (p.text, p.share) for p in scaling.lost_efficiency(row) if p.is_shown}
+    text, share = lost.get(cause, (numbers.ABSENT, Interval.exact(0.0)))
+    return text + numbers.plus_minus(100 * share.half_width, len(text.partition(".")[2]))
 
 
 def use_sentence(use: RunUtilization, row: ResultRow) -> str:
