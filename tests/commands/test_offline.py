@@ -67,7 +67,7 @@ def test_a_dry_run_without_network_shows_the_files_and_whether_the_cluster_was_a
 
 def test_what_was_submitted_without_network_waits_and_can_be_taken_back(folder, command):
     err = command(["submit", "10.5"], 2).err
-    assert "Submitting 3 runs in 1 job ...\n" in err
+    assert "Submitting 3 runs in 1 job for 10.5 ...\n" in err
     assert "Not sent yet: 1 job; `labtui` or `labtui watch` sends what waits." in err
     assert "Runs 1 to 3 are held.\n" in command(["hold", "2"]).err
     assert "waiting (held)" in command(["queue"]).out

@@ -265,14 +265,13 @@ def _submit(
     from labtui.session.submitter import SILENT_SENTENCE
 
     lab.session.start()
-    jobs = zip(drafts, accepted, strict=True)
     before = set(lab.state.submissions)
-    futures = [lab.session.submit(draft, accepted=overridden) for draft, overridden in jobs]
+    futures = [lab.session.submit(draft, accepted=each) for draft, each in zip(drafts, accepted, strict=True)]
     tokens = [token for token in lab.state.submissions if token not in before]
     if lab.session.elsewhere:
         tokens = [future.result() for future in futures]
-    runs = plural(sum(len(draft.runs) for draft in drafts), "run")
-    say(f"Submitting {runs} in {plural(len(drafts), 'job')} ...")
+    runs, task = plural(sum(len(draft.runs) for draft in drafts), "run"), drafts[0].task_id or "no task"
+    say(f"Submitting {runs} in {plural(len(drafts), 'job')} for {task} ...")
     trouble: LabError | None = None
     try:
         lab.wait_online()

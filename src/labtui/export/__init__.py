@@ -74,7 +74,7 @@ def export_lab(
     lab = LabFolder.open(folder)
     contents = read_contents(lab, state=state, today=today, made=_document_names(formats or DECKS, reports))
     if formats is None:
-        formats = () if contents.edition.hands_in == "report" else DECKS
+        formats = () if contents.edition.hand_in.form == "report" else DECKS
     charts, stamp = _plots(contents) if plots else (), stamp_of(contents.results)
     draw = {f"plots/{each.key}.png": lambda each=each: pictures(each, stamp=stamp)["png"] for each in charts}
     notes, work = _documents(replace(contents, plots=draw), formats, reports)

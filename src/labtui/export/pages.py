@@ -16,7 +16,7 @@ from labtui.lab.run_choice import has_run, runs_made, runs_of
 from labtui.results import messages
 from labtui.results.catalogue import accuracy_chart, catalogue, lab_charts, networks
 from labtui.results.charts import ChartSpec, doubling_axes, slug
-from labtui.results.measured import is_accuracy
+from labtui.results.measured import grouped, is_accuracy
 from labtui.results.numbers import PROGRAM, Table, clean, table_of
 from labtui.results.rows import Results, of_rows
 from labtui.results.scaling import scaling_lines
@@ -81,15 +81,14 @@ def _unanswered(task: Task, numbers: Sequence[int]) -> list[str]:
 
 def _asks_for_accuracy(edition: Edition) -> bool:
     """Whether a task's check or a page's target is an accuracy."""
-    pages = edition.hand_in.pages if edition.hand_in is not None else ()
     checks = (check for task in edition.tasks for check in task.checks if isinstance(check, MetricCheck))
-    return any(page.target is not None for page in pages) or any(is_accuracy(c.metric) for c in checks)
+    aims = any(page.target is not None for page in edition.hand_in.pages)
+    return aims or any(is_accuracy(c.metric) for c in checks)
 
 
 def _plans(contents: LabContents) -> tuple[HandInPage, ...]:
     """The plans of the pages, with the edition's names of their networks."""
-    hand_in, names = contents.edition.hand_in, contents.edition.names
-    pages = (hand_in.pages if hand_in is not None else ()) or default_pages(contents)
+    names, pages = contents.edition.names, contents.edition.hand_in.pages or default_pages(contents)
     return tuple(replace(page, models=tuple(names.get(m, m) for m in page.models)) for page in pages)
 
 
@@ -120,7 +119,11 @@ def _other_runs(contents: LabContents) -> Iterable[Page]:
     charts = (catalogue(results) or lab_charts(results))[:1]
     blocks = (tables.readings_table(results),) if results.measured else ()
     if charts or blocks:
-        warnings = ("No task of the lab asks for these runs.",)
+        found = grouped(
+            (run for row in results.rows for run in row.members), lambda run: run.task_id or "no task"
+        )
+        sent = (f"Sent for {task}: {', '.join(run.who for run in runs)}." for task, runs in found.items())
+        warnings = (" ".join(["No task of the lab plans these runs.", *sent]),)
         page = Page(title="Runs that no task plans", charts=charts, blocks=blocks, warnings=warnings)
         yield replace(page, numbers=tuple(_provenance(results)), practice=_is_marked(results))
 
@@ -211,7 +214,7 @@ def _title(plan: HandInPage, task: Task, charts: Sequence[ChartSpec], results: R
 
 
 def _answers(contents: LabContents, plan: HandInPage, task: Task) -> Iterable[Answer]:
-    pages = contents.edition.hand_in.pages if contents.edition.hand_in is not None else ()
+    pages = contents.edition.hand_in.pages
     elsewhere = bool(plan.heading) and any(page.task == task.id and page.answers for page in pages)
     chosen = plan.answers or (() if elsewhere else range(1, len(task.questions) + 1))
     for number in sorted(chosen):

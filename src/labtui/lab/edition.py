@@ -268,7 +268,7 @@ class Edition(Table, frozen=True, kw_only=True, dict=True):
     images: fields.Count = 50_000
     base_learning_rate: fields.Positive = 0.01
     startup_seconds: tuple[Annotated[float, Meta(ge=0)], fields.Positive] = (20.0, 90.0)
-    hand_in: HandIn | None = None
+    hand_in: HandIn = HandIn(what="", where="")
     names: dict[str, str] = msgspec.field(default_factory=dict)
     facts: tuple[Fact, ...] = ()
     published: tuple[Publication, ...] = ()
@@ -304,11 +304,6 @@ class Edition(Table, frozen=True, kw_only=True, dict=True):
         names = dict.fromkeys([*task.facts, *(name for q in task.questions for name in q.facts)])
         facts = {fact.id: fact for fact in self.facts}
         return tuple(facts[name] for name in names if name in facts)
-
-    @property
-    def hands_in(self) -> Literal["slides", "report"]:
-        """What is handed in."""
-        return self.hand_in.form if self.hand_in is not None else "slides"
 
     @property
     def own_scripts(self) -> frozenset[str]:

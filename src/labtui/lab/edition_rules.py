@@ -136,7 +136,7 @@ def _task_problems(edition: Edition, task: Task, place: Place) -> Iterator[Probl
 
 def _page_problems(edition: Edition) -> Iterator[Problem]:
     """Pages show only existing answers, and every task that is handed in has a page."""
-    pages = edition.hand_in.pages if edition.hand_in is not None else ()
+    pages = edition.hand_in.pages
     for index, page in enumerate(pages):
         task = edition.task(page.task)
         questions = len(task.questions) if task is not None else 0

@@ -94,7 +94,7 @@ def _without_cluster(view: View) -> NextStep:
 
 def hands_in(view: View) -> str:
     """What the lab hands in: slides or a report."""
-    return view.edition.hands_in if view.edition is not None else "slides"
+    return view.edition.hand_in.form if view.edition is not None else "slides"
 
 
 def successful_retry(view: View, line: RunLine) -> RunLine | None:
@@ -228,8 +228,7 @@ def _next_task(view: View) -> NextStep:
     for row in view.tasks:
         if row.task_id == far.current:
             return NextStep(f"Go to {row.task_id}", row.title, f"go_to({row.task_id!r})")
-    hand_in = view.edition.hand_in if view.edition is not None else None
-    what = " ".join(hand_in.what.split()) if hand_in is not None else ""
+    what = " ".join(view.edition.hand_in.what.split()) if view.edition is not None else ""
     if not view.deck or view.deck_old:
         what = f"{view.deck} is older than your runs or answers." if view.deck_old else what
         return NextStep(f"Export the {hands_in(view)}", f"All tasks are done. {what}".rstrip(), "export")

@@ -154,7 +154,7 @@ class ViewModel:
         # a log that only grows is not evidence
         jobs = [(each.status, each.job) for each in state.submissions.values()]
         names = {path.name for path in folder.path.glob("[!.]*") if ".db" not in path.name}
-        slides = edition is None or edition.hands_in == "slides"
+        slides = edition is None or edition.hand_in.form == "slides"
         files = sorted(DECKS.values()) if slides else ["report.pdf"]  # one of them is enough
         deck = next((name for name in files if name in names), "")
         made = (folder.path / deck).stat().st_mtime
