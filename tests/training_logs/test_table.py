@@ -290,7 +290,7 @@ CASES = {
     "epochs of less than a second in old Keras": (keras(1, 2, 2, seconds=0).replace(" - 0s/epoch - 544ms/step", ""), "- -: 1*=0.25 2=0.25, completed"),
     "epochs not printed one by one": ("".join(f"Epoch: {n} | Time: {n * 1.17:.3f} sec\n" for n in (100, 200, 300)), "- -:, completed"),
     "a running total": ("".join(f"Epoch {n} took {t} s\n" for n, t in enumerate((30.1, 40.2, 51.5, 61.2), 1)), "- -: 1*=30.1, completed"),
-    "a running total after a slow start": ("".join(f"Epoch {n} took {t} s\n" for n, t in enumerate((46.8, 52.2, 57.7, 63.0), 1)), "- -: 1*=46.8, completed"),
+    "numbers of more digits than any has": ("".join(f"Epoch {n} | loss: {x}.5 | time: 3.1s\n" for n, x in ((1, 0), (2, "7" * 400), ("9" * 23, 0))), "- -: 1*=3.1, unfinished"),
     "a restart on fewer GPUs": ("Number of GPUs: 4\nEpoch 1 took 9.5 s\nNumber of GPUs: 2\nEpoch 2 took 19.5 s\n", "- gpu 4: 1*=9.5, completed | - gpu 2: 2*=19.5, completed"),
     "two of MMDetection": ("".join(f"Epoch [1][{n}/73]  time: {t}, data_time: 0.1\n" for n, t in ((50, 0.5), (70, 0.5), (50, 0.2))), "- -:, 0.4500 to 0.5500 s a batch, unfinished | - -:, 0.1500 to 0.2500 s a batch, unfinished"),
     "a running total after a slow first epoch": ("".join(f"Epoch {n} took {t} s\n" for n, t in enumerate((300.1, 310.2, 320.4, 330.3), 1)), "- -: 1*=300.1, completed"),
@@ -336,7 +336,7 @@ NOTES = {
     "validation within an epoch": "Validation is inside each epoch's time.",
     "epochs not printed one by one": "one by one",
     "a running total": "running total", "a running total of two": "running total",
-    "a running total after a slow start": "running total", "a clock that was set amid an epoch": "line 7 gives 14.0 s. Neither",
+    "a running total after a slow first epoch": "running total", "a clock that was set amid an epoch": "line 7 gives 14.0 s. Neither",
 }  # fmt: skip
 KINDS = {
     "records of two trainings": "mixed-trainings", "two trainings without marks": "mixed-trainings", "two of PyTorch without marks": "mixed-trainings",

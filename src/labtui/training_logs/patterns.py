@@ -64,17 +64,17 @@ class Alike:
     def learn(self, text: str, groups: Mapping[str, str]) -> None:
         """Remember a line if each of its values is a number that the line has once."""
         pieces, names = _NUMBER.split(text), {value: name for name, value in groups.items()}
-        if self._names or any(pieces.count(value) != 1 for value in names):
+        if self._names or any(pieces.count(value) != 1 or "e" in value.lower() for value in names):
             return  # learning each of many unlike lines would take longer than reading them
         self._names = [names[piece] for piece in pieces if piece in names]
-        shapes = {value: f"({re.sub('[0-9]+', '[0-9]+', re.escape(value))})" for value in names}
+        # no more digits than any expression of the first line allows: a longer number is read by these
+        shapes = {value: f"({re.sub('[0-9]+', '[0-9]{1,6}', re.escape(value))})" for value in names}
         self._line = re.compile("".join(shapes.get(piece) or re.escape(piece) for piece in pieces))
 
     def read(self, text: str) -> list[Said] | None:
         """Read a line with other values; None for any other line."""
         match = self._line.fullmatch(text)
-        values = match and dict(zip(self._names, match.groups(), strict=True))
-        return epoch_of("hand-written", values) if values else None
+        return match and epoch_of("hand-written", dict(zip(self._names, match.groups(), strict=True)))
 
 
 def read_hand_written(text: str, alike: Alike) -> list[Said] | None:
@@ -189,9 +189,12 @@ def _metrics(groups: Mapping[str, str]) -> dict[str, float]:
 
 
 def epoch_of(form: str, groups: Mapping[str, str], *, cut: bool = False) -> list[Said] | None:
-    """The epoch, or the rate, that these groups give; None without a usable number."""
+    """The epoch, or the rate, that these groups give; None without a usable number.
+
+    An epoch whose number cannot be read is none: only one that has no number gets it from its place.
+    """
     number, planned, steps = (whole_number(groups.get(name)) for name in ("epoch", "epochs", "steps"))
-    seconds = seconds_of(groups, cut=cut)
+    seconds = None if number is None and "epoch" in groups else seconds_of(groups, cut=cut)
     rate = seconds_of({"seconds": groups["rate"]}, cut=False) if "rate" in groups else None
     if seconds is not None:
         metrics = _metrics(groups) | ({} if rate is None else {RATE: float(groups["rate"])})

@@ -134,7 +134,7 @@ def utc_seconds(text: str, form: str) -> float | None:
 
 def whole_number(text: str | None) -> int | None:
     """The number in a text of one to nine digits; None for any other text."""
-    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else None
+    return int(text) if text and text.isdecimal() and len(text) < 10 else None
 
 
 def plain_number(text: str) -> float | None:
