@@ -689,9 +689,8 @@ def test_a_failed_run_is_told_while_others_of_its_task_go_on():
         items = (CheckItem("", missing, kind="runs", run_id=1), *asked)
         check = TaskCheck(task_id="10.5", status="partial", items=items, missing="?")
         begun = replace(view, state=replace(view.state, runs=runs), checks={"10.5": check})
-        step = next_step(begun)
-        assert step.label == "Answer question 1", "the first without an answer, not the second"
-        assert step.reason.startswith("Meanwhile run 1 has " * bool(runs))
+        assert next_step(begun).label == "Answer question 1", "the first without an answer, not the second"
+        assert next_step(begun).reason.startswith("Meanwhile run 1 has " * bool(runs))
     again = {**view.state.runs, 3: one_run(3, spec(gpus=2), phase=RunPhase.WAITING)}
     for runs, run_id in ((state.runs, 2), (again, 1)):  # the failed one, until it is planned again
         assert selected(replace(state, runs=runs), {"10.5": replace(check, items=())}) == run_id
@@ -699,10 +698,12 @@ def test_a_failed_run_is_told_while_others_of_its_task_go_on():
     for runs, label in (({3: again[3]}, "Watch the runs"), ({1: going}, "Watch the log")):
         state = replace(view.state, runs=runs, submissions={})
         assert next_step(replace(begun, checks=over, state=state)).label == label
-    for made, label in ((1, "Plan 2 runs"), (None, "Plan 3 runs")):  # None: it is no run of the plan
-        asked = (*(CheckItem("", "?", kind="runs", run_id=at) for at in (made, 2, None)), *items)
+    for made, label in (((1, ""), "Plan 2 runs"), ((None, ""), "Plan 3 runs"), ((1, "small"), "Plan 3 runs")):
+        runs = (made, (2, ""), (None, ""))  # None: it is no run of the plan
+        asked = (*(CheckItem("", "?", kind="runs", run_id=at, mark=mark) for at, mark in runs), *items)
         waits = replace(begun, checks={"10.5": replace(check, items=asked)}, state=state)
         assert next_step(waits).label == label, "before any answer"
+        assert ("small" in made) is (next_step(waits).reason == "Small runs do not count: run 1.")
         assert next_step(replace(waits, unchecked_from=1)).label == "Answer question 1", "not planned twice"
     items = tuple(CheckItem("", "?", kind="runs", run=spec(), task_id=each) for each in "23467")
     check = TaskCheck(task_id="8", status="open", items=items, missing="?")

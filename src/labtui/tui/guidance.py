@@ -211,8 +211,10 @@ def _while_running(view: View) -> NextStep:
         return _run_again(failed)
     going, meanwhile = {each.run_id for each in view.pending}, f"Meanwhile {reason[0].lower()}{reason[1:]}"
     missing = (item for item in view.items if item.kind == "runs" and not item.met and not item.task_id)
-    more = sum(item.run_id not in going or item.mark == "small" for item in missing)
+    again = [item for item in missing if item.run_id not in going or item.mark == "small"]
+    more, small = len(again), [item.run_id for item in again if item.run_id in going]
     if more and max(going) < view.unchecked_from:
+        reason = f"Small runs do not count: {words.run_numbers(small).lower()}." if small else reason
         return NextStep(f"Plan {plural(more, 'run')}", reason, "plan")
     if (number := unanswered(view)) and any(line.row is not None for line in view.lines):
         return NextStep(f"Answer question {number}", meanwhile, "next_question")
