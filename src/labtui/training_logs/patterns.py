@@ -21,7 +21,7 @@ from typing import Any
 import re2
 
 from labtui.domain.errors import DataError, failure
-from labtui.domain.model import Interval, Program
+from labtui.domain.model import EpochSample, Interval, Program
 from labtui.training_logs.runs import EXPRESSIONS, PROGRAM, RunFacts, rounded, whole_number
 from labtui.training_logs.said import Begins, Ends, Epoch, Measures, Rate, Said
 
@@ -163,16 +163,17 @@ def seconds_of(groups: Mapping[str, str], *, cut: bool) -> Interval | None:
     return Interval.between(low, high).scaled(steps) if steps else None
 
 
-def grow_like_total(times: Sequence[Interval]) -> bool:
+def grow_like_total(samples: Sequence[EpochSample]) -> bool:
     """Whether printed times grow like a total: each by half of the first (of three: a fifth), or all by the same.
 
     By the same means within a tenth and the printed digits; growth that is small beside these, or of two in all less
-    than a fifth of the first time, may be chance.
+    than a fifth of the first time, may be chance. A new process may count from zero again.
     """
-    grown = sorted(after.value - before.value for before, after in pairwise(times))
+    steps = ((two.seconds.value - one.seconds.value, two.starts_process) for one, two in pairwise(samples))
+    grown = sorted(step for step, restarted in steps if step > 0 or not restarted)
     if not grown:
         return False
-    first, least, digits = times[0].value, grown[0], 2 * times[-1].half_width
+    first, least, digits = samples[0].seconds.value, grown[0], 2 * samples[-1].seconds.half_width
     alike = len(grown) > 1 and grown[-1] - least <= 0.1 * least + digits
     several = len(grown) > 2
     same = alike and least >= max(0.0 if several else 0.1 * first, 5 * digits)

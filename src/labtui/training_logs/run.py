@@ -354,7 +354,7 @@ class OpenRun(msgspec.Struct):
         if note or self.interleaved:  # each process prints its own rate
             others = [{name: one.metrics[name] for name in one.metrics if name != RATE} for one in samples]
             samples = tuple(replace(one, metrics=its) for one, its in zip(samples, others, strict=True))
-        if grow_like_total([one.seconds for one in samples if one.source not in _TIMED]):
+        if grow_like_total([one for one in samples if one.source not in _TIMED]):
             samples, notes = samples[:1], (*notes, _TOTAL)  # a run on the screen never loses its first epoch
         if self.masked and not self.facts.mark:  # CPU devices that stand in for GPUs stay
             told |= {"device": "cpu", "n_gpus": 0}
