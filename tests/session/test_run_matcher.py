@@ -13,6 +13,8 @@ from tests.session.conftest import Bench, accepted, draft, only, submitted
 from tests.session.scripted import keras_log
 from tests.training_logs import samples
 
+NO_CUDA = "Could not find cuda drivers on your machine, GPU will not be used.\n"
+
 
 def the_run(bench: Bench):
     return bench.session.state.runs[1]
@@ -131,28 +133,25 @@ def test_a_job_of_which_nothing_was_planned_ended_as_slurm_says(bench, log, stat
 def test_a_script_that_finds_no_gpu_before_its_first_line_ran_on_the_cpu_however_it_ended(bench, state, last):
     planned = draft()
     spec = replace(planned.runs[0], device="cpu", n_gpus=0, unknown=("n_gpus", "batch_size", "epochs"))
-    log = b"Could not find cuda drivers on your machine, GPU will not be used.\n"
-    log += b"".join(b"Epoch [%d/%d] time 1.20 s\n" % (number, last) for number in (1, 2, 3))
+    log = NO_CUDA.encode() + b"".join(b"Epoch [%d/%d] time 1.20 s\n" % (number, last) for number in (1, 2, 3))
     run_one(bench, log, state=state, job=replace(planned, runs=(spec,)))
     assert [row.device for row in bench.session.results().rows] == ["cpu"]
 
 
-@pytest.mark.parametrize("asks", [True, False])
-def test_a_run_planned_for_a_gpu_that_had_none_is_on_the_cpu_everywhere(bench, asks):
+@pytest.mark.parametrize(("asks", "named"), [(True, ""), (False, ""), (False, NO_CUDA + samples.devices(0))])
+def test_a_run_planned_for_a_gpu_that_had_none_is_on_the_cpu_everywhere(bench, asks, named):
     script = bench.session.preview(draft()).script.replace("#SBATCH --gres=gpu:1\n" * (not asks), "")
     assert bench.session.preview(draft(), script=script).asked.gpus == asks
     bench.settled(bench.session.submit(draft(), script=script), 30)
     bench.cluster.start("100")
-    told = (
-        [("model_name", "ResNet50"), ("device", "cpu"), ("n_gpus", 0), ("train_samples", 320)] if asks else []
-    )
-    log = "run-1:     model=ResNet50 device=gpu n_gpus=1 batch_size=256 epochs=5\n"
+    told = [("model_name", "ResNet50"), ("device", "cpu"), ("n_gpus", 0), ("train_samples", 320)] * asks
+    log = "run-1:     model=ResNet50 device=gpu n_gpus=1 batch_size=256 epochs=5\n" + named
     log += "".join(samples.mllog(*each) for each in told) + keras_log(40, 5, 5, 5, 5, head=False).decode()
     bench.cluster.write("100", log.encode())
     bench.run(60, lambda: the_run(bench).epochs_read == 5)
-    assert (the_run(bench).used.devices, the_run(bench).spec.n_gpus) == ("CPU", 1)
+    assert (the_run(bench).used.devices, the_run(bench).spec.n_gpus) == ("1 GPU" if named else "CPU", 1)
     rows, (job,) = bench.session.results().rows, lab_cost(bench.session.state).jobs
-    assert not any(row.n_gpus or row.speedup for row in rows) and (job.gpus, job.used) == (asks, 0)
+    assert named or (not any(row.n_gpus or row.speedup for row in rows) and (job.gpus, job.used) == (asks, 0))
 
 
 @pytest.mark.parametrize(("log", "errors"), [

@@ -160,6 +160,11 @@ class RunRecord(RunFacts, frozen=True, kw_only=True):
     """The lines that give its number of GPUs."""
 
     @property
+    def names_gpus(self) -> bool:
+        """Whether the framework lists GPUs by name, which proves that there are some."""
+        return any(line.source == "devices" and line.device == "gpu" for line in self.gpu_lines)
+
+    @property
     def printed_rate(self) -> float | None:
         """Units of work per second as the log prints it."""
         if self.throughput_printed is not None or self.throughput is None:

@@ -129,9 +129,13 @@ class RunState(RunRecord, frozen=True, kw_only=True):
 
     @property
     def ran_on_cpu(self) -> bool:
-        """Whether a run planned for GPUs trained on the CPU, by its job or log; False where stand-ins are meant."""
-        found_none = not self.mark and any(found.kind == "no-gpu" for found in self.diagnosis)
-        return self.spec.device == "gpu" and (self.device == "cpu" or found_none)
+        """Whether a run planned for GPUs trained on the CPU, by its job or log; False where stand-ins are meant.
+
+        A line that finds no GPU may be of another program of the job, if the framework names the run's GPUs.
+        """
+        trained = self.epochs and not (self.mark or self.names_gpus)
+        found_none = trained and any(found.kind == "no-gpu" for found in self.diagnosis)
+        return self.spec.device == "gpu" and (self.device == "cpu" or bool(found_none))
 
     @property
     def used(self) -> RunSpec:

@@ -146,8 +146,8 @@ class SubmissionReader:
 
     def _with_facts(self, run: RunState, parsed: ParsedRun, joined: ParsedRun) -> RunState:
         """A run with what the log tells about it; `joined` includes what standard error adds."""
-        values = {name: getattr(parsed, name) for name in _FROM_LOG}
-        if run.device == "cpu":  # its job asked for no GPU, whatever its header says
+        values = {name: getattr(parsed, name) for name in _FROM_LOG} | {"gpu_lines": joined.gpu_lines}
+        if run.device == "cpu" and not joined.names_gpus:  # its job asked for none, whatever its header says
             values |= {"device": "cpu", "n_gpus": 0}
         spec = fill_unknown(run.spec, facts_by_field(joined)) if self._own_job_file else run.spec
         if self._own_job_file and parsed.epochs and parsed.epochs_planned:

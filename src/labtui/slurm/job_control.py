@@ -111,7 +111,8 @@ def log_path(submission: SubmissionState, stream: Stream) -> str | None:
     job, pattern = submission.job, submission.remote_logs.get(stream)
     if job is None or not job.job_id or not pattern:
         return None
-    node = first_node(job.node)
+    # The first host of `as01r1b[01-03,07],gs02` or `n[1-3]-ib`.
+    node = re.sub(r"\[(\w+)[^\]]*\]", r"\1", job.node).partition(",")[0]
     if re.search(r"%[0-9]*N", pattern) and not node:
         return None  # the name is known when the job runs
     return expand_pattern(pattern, job_id=job.job_id, job_name=submission.job_name, node=node)
@@ -120,11 +121,6 @@ def log_path(submission: SubmissionState, stream: Stream) -> str | None:
 def known_logs(submission: SubmissionState) -> list[Stream]:
     """The logs that a submission's job writes and whose paths are known."""
     return [stream for stream in LOG_ENDINGS if log_path(submission, stream) is not None]
-
-
-def first_node(nodes: str) -> str:
-    """The first host of ``as01r1b[01-03,07],gs02`` or ``n[1-3]-ib``; "" for none."""
-    return re.sub(r"\[(\w+)[^\]]*\]", r"\1", nodes).partition(",")[0]
 
 
 def expand_pattern(pattern: str, *, job_id: str, job_name: str, user: str = "", node: str = "") -> str:
