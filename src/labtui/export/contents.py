@@ -178,13 +178,10 @@ class LabContents(Evidence, frozen=True, kw_only=True):
 
     def job_of(self, task: Task) -> SubmissionState | None:
         """The submission whose log a task's page shows: the last one with epochs, else the last one sent."""
-
-        def has_epochs(submission: SubmissionState) -> bool:
-            return any(self.state.runs[n].epochs for n in submission.run_ids if n in self.state.runs)
-
+        measured = {run.token for run in self.state.runs.values() if run.epochs}
         mine = (each for each in self.state.submissions.values() if each.task_id == task.id)
         sent = [each for each in mine if each.status not in WITHOUT_JOB]
-        return max(sent, key=lambda s: (has_epochs(s), s.run_ids), default=None)
+        return max(sent, key=lambda s: (s.token in measured, s.run_ids), default=None)
 
     def original_of(self, script: str) -> tuple[str, str]:
         """Name and text of the script that a student's script began as: another script where the lab asks to copy."""
