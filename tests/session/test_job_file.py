@@ -154,15 +154,14 @@ OWN = HEAD.replace("acc_debug", "acc_training") + "#SBATCH -o %x.%j.out\n{}\n"
 
 
 def run_own(bench, command, log, state="COMPLETED", **answers):
-    """The run of a job file with this command, which ended and left this log."""
+    """The first run of a job file with this command, which ended and left this log."""
     path = bench.path / "mystery.slurm"
     path.write_text(OWN.format(command))
     accepted(bench, own_draft(bench.session, path, answers=answers))
     bench.cluster.write("100", log)
     bench.cluster.end("100", state)
     bench.run(200, lambda: bench.session.state.runs[1].outcome is not None)
-    (run,) = bench.session.state.runs.values()
-    return run
+    return bench.session.state.runs[1]
 
 
 def test_the_batch_of_an_own_script_on_several_gpus_is_what_its_log_or_the_student_says(bench):
@@ -188,11 +187,11 @@ def test_the_batch_of_an_own_script_on_several_gpus_is_what_its_log_or_the_stude
 def test_the_student_names_the_model_whatever_script_and_log_call_it(bench):
     command = "python train_net.py --lr 0.1 --base 4 --batch 128 --epochs 3 --n_gpus 2"
     log = f"+ {command}\n".encode() + keras_log(5, 4, 4, head=False, total=3)
-    run = run_own(bench, f"{command} > my.log", log, model="My Net")
+    run = run_own(bench, f"{command} > my.log", log * 2, model="My Net")
     assert run.spec.arguments == tuple(command.split()[2:])
     assert (run.spec.model, run.outcome, len(run.epochs)) == ("My Net", "completed", 3)
-    (row,) = bench.session.results().rows
-    assert (row.model, row.configuration.tuning) == ("My Net", (("script", "train_net.py"), ("base", "4")))
+    models = {row.configuration.tuning: row.model for row in bench.session.results().rows}
+    assert models == {(("script", "train_net.py"), ("base", "4")): "My Net", (): "My Net"}
     two = OWN.format(f"{command}\n{command.replace('train_net', 'resnet50')}")
     with pytest.raises(UsageError, match=r"already sets the model: train_net"):
         job_file_draft("a.slurm", two, answers={"model": "My Net"})
@@ -219,6 +218,7 @@ def test_a_log_that_plans_other_epochs_than_the_command_is_one_run_of_those(benc
         assert [len(run.epochs) for run in parse_log(log).runs] == [last]
     run = run_own(bench, "python hand.py --batch 9 --epochs 10 --n_gpus 2", log)
     assert run.outcome == "completed" and len(run.epochs) == run.spec.epochs == 5
+    assert bench.session.state.last_run == 1
 
 
 def test_helpers_are_no_runs_and_a_job_without_a_training_has_one_unknown_run():

@@ -55,6 +55,8 @@ class SubmissionReader:
         specs = [spec for spec in submission.runs if spec != UNPLANNED]
         self.token, self.logs = submission.token, logs
         self._own_job_file = bool(submission.job_file)
+        # the student's name of the model is that of every training of the job, whatever the log calls it
+        self._given = {"model": specs[0].model} if specs and specs[0].named else {}
         self._match = Match()
         programs = tuple(dict.fromkeys(spec.program for spec in specs if spec.program is not None))
         facts = tuple(facts_of(spec) for spec in specs) if self._own_job_file else ()
@@ -149,7 +151,7 @@ class SubmissionReader:
         values = {name: getattr(parsed, name) for name in _FROM_LOG} | {"gpu_lines": joined.gpu_lines}
         if run.device == "cpu" and not joined.names_gpus:  # its job asked for none, whatever its header says
             values |= {"device": "cpu", "n_gpus": 0}
-        spec = fill_unknown(run.spec, facts_by_field(joined)) if self._own_job_file else run.spec
+        spec = fill_unknown(run.spec, facts_by_field(joined) | self._given)
         if self._own_job_file and parsed.epochs and parsed.epochs_planned:
             # the log knows better than the command, and what was trained better than both
             spec = replace(spec, epochs=max(parsed.epochs_planned, parsed.epochs[-1].epoch))

@@ -380,8 +380,7 @@ class OpenRun(msgspec.Struct):
 
     def _without_records(self) -> OpenRun:
         """The run without MLPerf's records: these stop, so the printed epochs may be of another training."""
-        known = self.facts
-        kept = {name: getattr(known, name) for name in ("epochs_planned", "practice", "small")}
+        kept = {name: getattr(self.facts, name) for name in ("epochs_planned", "practice", "small")}
         facts = RunFacts(framework=self.form, **kept)
         return replace(self, records=RecordLines(), facts=facts, notes=[*self.notes, _RECORDS_STOP])
 
