@@ -26,8 +26,9 @@ OWN_BAR = f"\b\b\r25/25 {BAR} - 14s 544ms/step - loss: 1.2"
 
 AMONG_OTHERS = {
     "a callback's line is before": [evaluated(), OWN], "the place tells": [evaluated(25), OWN],
-    "before 2.7 it is first": [OLD, "79/79 - 1s - loss: 1.3"], "validation metrics tell": [VALIDATED, evaluated(25)],
-    "bars of a callback, own bar": [INNER_BAR, OWN_BAR], "bars of a callback, own line": [INNER_BAR, OWN],
+    "shorter after it": [OWN, evaluated(), evaluated(25)], "before 2.7 it is first": [OLD, "79/79 - 1s - loss: 1.3"],
+    "validation metrics tell": [VALIDATED, evaluated(25)], "bars of a callback, own bar": [INNER_BAR, OWN_BAR],
+    "bars of a callback, own line": [INNER_BAR, OWN],
     "bars line by line": [OWN_BAR.lstrip("\b\r"), f"313/313 {BAR} - 1s 3ms/step - loss: 1.9"],
 }  # fmt: skip
 

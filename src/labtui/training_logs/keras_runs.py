@@ -90,11 +90,12 @@ class KerasLines(msgspec.Struct):
         """The index of the epoch's own line among those seen, when all have come."""
         lines = list(enumerate(one for one, _ in self.epoch.seen))
         lines = [one for one in lines if one[1].validates] or lines
-        if self.before is not None:
-            lines = [one for one in lines if one[1].total == self.total] or lines
+        lines = [one for one in lines if self.before is None or one[1].total == self.total] or lines
         plain = [one for one in lines if not one[1].bar]
-        if plain:  # from 2.7 on lines have a step time, and Keras's own comes after those of callbacks
-            return plain[-1 if "step" in plain[-1][1].units else 0][0]
+        if plain:
+            # From 2.7 on lines have a step time, and Keras's own line, after those of callbacks, holds their time.
+            longest = max(plain, key=lambda one: (one[1].seconds, one[0]))
+            return (longest if "step" in plain[-1][1].units else plain[0])[0]
         return next((place for place, one in reversed(lines) if one.continues), lines[0][0])
 
 
