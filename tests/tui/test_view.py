@@ -266,8 +266,7 @@ def test_what_was_seen_before_this_connection_is_not_taken_for_now():
     item = CheckItem(sentence="It ran.", missing="1 GPU: run 1 is running.", kind="runs")
     checks = {"10.5": TaskCheck(task_id="10.5", status="partial", items=(item,), missing=item.missing)}
     state = LabState(runs={1: run}, submissions={"lt1": job}, refreshed_at=NOW - 80)
-    state = replace(state, connection=ConnectionState(status="online", since=NOW - 5))
-    opened = seen(state)
+    opened = seen(replace(state, connection=ConnectionState(status="online", since=NOW - 5)))
     read = f"The queue was last read at {words.clock(NOW - 80)}; it is being read."
     assert (opened.every[1].word, status_line(opened)) == ("running", ("", read)), "until the first answer"
     state = replace(state, connection=ConnectionState(status="online", since=NOW - 25))
@@ -287,6 +286,7 @@ def test_what_was_seen_before_this_connection_is_not_taken_for_now():
     for connection, at in (state.connection, 40), (cut, 9), (replace(cut, since=0.0), 9):
         again = seen(replace(state, refreshed_at=NOW - at, connection=connection), checks=checks)
         assert again.every[1].word == "running", "a short cut changes no state"
+    assert seen(replace(state, connection=cut)).every[1].word == unknown, "nor does it make an old answer new"
     done = {"10.5": replace(checks["10.5"], status="done")}
     assert task_word(seen(state, checks=done)) == "unknown", "as the row says, not 'done'"
     online = replace(state, connection=ConnectionState(status="online"))

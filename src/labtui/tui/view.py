@@ -384,7 +384,7 @@ def _with_cause(view: View, run: RunState, submission: SubmissionState | None) -
     known_from = recent if view.read_only else min(state.connection.since - UNKNOWN_AFTER_S, recent)
     cut_s = view.now - (state.connection.since or seen_at) if state.connection.lost else 0.0
     # what was known stays until the first answer of a new connection; the header says how old it is
-    connects = abs(view.now - state.connection.since) < UNKNOWN_AFTER_S
+    connects = not state.connection.lost and abs(view.now - state.connection.since) < UNKNOWN_AFTER_S
     heard = connects or (cut_s < UNKNOWN_AFTER_S and (job is None or seen_at >= known_from))
     if run.phase is RunPhase.UNKNOWN or (run.phase in LIVE and not heard):
         since = (job.unknown_since if job is not None else None) or seen_at
