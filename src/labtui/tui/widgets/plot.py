@@ -307,8 +307,7 @@ class _Drawing:
         if beyond := [p for series in self.measured for p in series.points if self._beyond(p)]:
             longest = max(beyond, key=lambda point: point.y)
             text = f" {'up to ' * (len(beyond) > 1)}{value_text(self.spec, longest)}, warm-up "
-            spots = [(self._column(longest.x) + 1, row) for row in (0, 1)]
-            self._write(spots, text, self.look.quiet, 0)
+            self._write([(self._column(longest.x) + 1, row) for row in (0, 1)], text, self.look.quiet, 0)
 
     def _draw_cursor(self) -> None:
         x, at = self.cursor.x, self.cursor.series
@@ -371,11 +370,12 @@ class _Drawing:
         ends = enumerate(self._row(self.measured[at].points[-1].y) for at in down)
         inside = [min(max(row, at), self.rows - len(down) + at) for at, row in ends]
         rows = dict(zip(down, map(int, specs.spread(inside, 1.0)), strict=True))
+        away = sorted(range(-self.rows, self.rows), key=abs)  # a name near its line may lie in another's row
         for at in order:
             last = self.measured[at].points[-1]
             column, beside = self._column(last.x) + 2, self._row(last.y)
             near = [(column, beside + by) for by in (0, -1, 1) if last.x < self.xs[-1] or not self.xs[1:]]
-            self._write([*near, (margin, rows[at])], *self._label(at), 0)
+            self._write([*near, *((margin, rows[at] + by) for by in away)], *self._label(at), 0)
         end = self.measured[0].points[-1].y
         for series in sorted(self.formulas, key=lambda each: abs(each.points[-1].y - end)):
             self._name_formula(series, margin, 1 if series.points[-1].y < end else -1)
