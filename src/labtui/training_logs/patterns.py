@@ -166,7 +166,7 @@ def seconds_of(groups: Mapping[str, str], *, cut: bool) -> Interval | None:
 def grow_like_total(samples: Sequence[EpochSample]) -> bool:
     """Whether printed times grow like a total: each by half of the first (of three: a fifth), or all by the same.
 
-    By the same means within a tenth and the printed digits; growth that is small beside these, or of two in all less
+    By the same means within 15 % and the printed digits; growth that is small beside these, or of two in all less
     than a fifth of the first time, may be chance. A new process may count from zero again.
     """
     steps = ((two.seconds.value - one.seconds.value, two.starts_process) for one, two in pairwise(samples))
@@ -174,7 +174,7 @@ def grow_like_total(samples: Sequence[EpochSample]) -> bool:
     if not grown:
         return False
     first, least, digits = samples[0].seconds.value, grown[0], 2 * samples[-1].seconds.half_width
-    alike = len(grown) > 1 and grown[-1] - least <= 0.1 * least + digits
+    alike = len(grown) > 1 and grown[-1] - least <= 0.15 * least + digits
     several = len(grown) > 2
     same = alike and least >= max(0.0 if several else 0.1 * first, 5 * digits)
     return same or least >= (0.2 if several else 0.5) * first
