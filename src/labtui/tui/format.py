@@ -275,7 +275,7 @@ def time_left(line: RunLine, view: View) -> tuple[float | None, float]:
     else:
         from labtui.lab.expected_time import run_seconds
 
-        expected = run_seconds(run.spec, view.edition, view.results.rows if view.results is not None else ())
+        expected = run_seconds(run.used, view.edition, view.results.rows if view.results is not None else ())
         left = expected.value - passed - run.trained_s if expected else 0.0
         if left <= 0:
             return None, most

@@ -261,12 +261,14 @@ def table_of(plan: Plan, width: int) -> tuple[list[TableColumn], Rows]:
 def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
     """The cells of one row, by column; a row that is left out says so."""
     spec, draft, unknown = row.spec, plan.draft_of(at), set(row.spec.unknown)
-    asks_gpu = draft is None or draft.form == "own" or plan.asked[plan.job_of(at)].gpus > 0
-    gpus = str(spec.n_gpus) if spec.device == "gpu" and asks_gpu else "CPU"
+    if draft is not None and draft.form != "own" and not plan.asked[plan.job_of(at)].gpus:
+        spec = msgspec.structs.replace(spec, device="cpu", n_gpus=0)  # its script asks for none
+    gpus = str(spec.n_gpus) if spec.device == "gpu" else "CPU"
     if draft is not None and draft.form != "own" and draft.nodes > 1:
         gpus = f"{gpus} on {draft.nodes} nodes"
     expected = None if unknown else run_seconds(spec, plan.edition, plan.measured)
     own = plan.job_file is not None or (draft is not None and draft.form == "own")
+    per_gpu = f"{spec.per_gpu_batch:,}" if spec.device == "gpu" else words.NOTHING
     rate = spec.learning_rate if own else expected_learning_rate(plan.edition, spec)
     scaled = dict(spec.tuning).get("lr_policy") in ("linear", "stepping", "gradual")
     found = {
@@ -274,7 +276,7 @@ def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
         "model": UNKNOWN if "model" in unknown else spec.variant or spec.called(plan.edition.names).model,
         "gpus": UNKNOWN if "n_gpus" in unknown else gpus,
         "batch": UNKNOWN if "batch_size" in unknown else f"{spec.batch_size:,}",
-        "per_gpu": UNKNOWN if unknown & {"n_gpus", "batch_size"} else f"{spec.per_gpu_batch:,}",
+        "per_gpu": UNKNOWN if unknown & {"n_gpus", "batch_size"} else per_gpu,
         "rate": "default" if rate is None else f"{rate:g}{', scaled' * scaled}",
         "epochs": UNKNOWN if "epochs" in unknown else str(spec.epochs),
         "limit": f"{draft.time_limit_minutes} min" if draft and draft.time_limit_minutes else words.NOTHING,
@@ -287,8 +289,6 @@ def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
         count = ("-np", str(spec.processes)) if spec.launcher == "mpirun" else (f"--ntasks={spec.processes}",)
         command = shlex.join((spec.launcher, *count, *spec.arguments, *spec.extra_args))
         found |= {"gpus": str(spec.processes), "batch": spec.size, "options": command}
-    elif spec.device != "gpu":
-        found["per_gpu"] = words.NOTHING
     phase = plan.phase(spec)
     return found if draft is not None else found | {"in": phase.value if phase else "left out"}
 
