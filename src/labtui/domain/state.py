@@ -133,9 +133,9 @@ class RunState(RunRecord, frozen=True, kw_only=True):
 
         A line that finds no GPU may be of another program of the job, if the framework names the run's GPUs.
         """
-        trained = self.epochs and not (self.mark or self.names_gpus)
-        found_none = trained and any(found.kind == "no-gpu" for found in self.diagnosis)
-        return self.spec.device == "gpu" and (self.device == "cpu" or bool(found_none))
+        found_none = any(found.kind == "no-gpu" for found in self.diagnosis)
+        by_log = found_none and bool(self.epochs) and not (self.mark or self.names_gpus)
+        return self.spec.device == "gpu" and not self.practice and (self.device == "cpu" or by_log)
 
     @property
     def used(self) -> RunSpec:
