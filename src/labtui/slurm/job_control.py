@@ -111,11 +111,9 @@ def log_path(submission: SubmissionState, stream: Stream) -> str | None:
     job, pattern = submission.job, submission.remote_logs.get(stream)
     if job is None or not job.job_id or not pattern:
         return None
-    # The first host of `as01r1b[01-03,07],gs02` or `n[1-3]-ib`.
-    node = re.sub(r"\[(\w+)[^\]]*\]", r"\1", job.node).partition(",")[0]
-    if re.search(r"%[0-9]*N", pattern) and not node:
+    if re.search(r"%[0-9]*N", pattern) and not job.node:
         return None  # the name is known when the job runs
-    return expand_pattern(pattern, job_id=job.job_id, job_name=submission.job_name, node=node)
+    return expand_pattern(pattern, job_id=job.job_id, job_name=submission.job_name, nodes=job.node)
 
 
 def known_logs(submission: SubmissionState) -> list[Stream]:
@@ -123,10 +121,14 @@ def known_logs(submission: SubmissionState) -> list[Stream]:
     return [stream for stream in LOG_ENDINGS if log_path(submission, stream) is not None]
 
 
-def expand_pattern(pattern: str, *, job_id: str, job_name: str, user: str = "", node: str = "") -> str:
-    """A log name pattern (``%x.%j.out``, ``%J``, ``%5j``) as Slurm expands it for a plain batch job."""
+def expand_pattern(pattern: str, *, job_id: str, job_name: str, user: str = "", nodes: str = "") -> str:
+    """A log name pattern (``%x.%j.out``, ``%J``, ``%5j``) as Slurm expands it for a plain batch job.
+
+    ``%N`` is the first host of `nodes`: of ``as01r1b[01-03,07],gs02``, or ``n[1-3]-ib``.
+    """
     if "\\" in pattern:
         return pattern.replace("\\", "")
+    node = re.sub(r"\[(\w+)[^\]]*\]", r"\1", nodes).partition(",")[0]
     texts = {"A": job_id, "j": job_id, "J": job_id, "x": job_name, "u": user, "a": "4294967294", "N": node or None,
               "b": "4", "s": "batch", "t": "0", "n": "0"}  # fmt: skip
 
