@@ -272,11 +272,12 @@ class OpenLab:
 
     def refresh(self, *, limit_s: float = 60.0) -> None:
         """Have the queue read once, by the process that has the folder, and wait for it."""
-        before = self.state.refreshed_at if self.session.elsewhere else None
+        before = self.state.refreshed_at if self.session.elsewhere else self.state.connection.since
         self.session.refresh()
 
         def done(state: LabState) -> bool:
-            return state.refreshed_at != before or bool(state.problems) or state.connection.status != "online"
+            over = bool(state.problems) or state.connection.status != "online"
+            return over or (state.refreshed_at or 0.0) > (before or 0.0)
 
         self.wait(done, limit_s=limit_s)
 

@@ -325,9 +325,8 @@ Change = Callable[[LabState], LabState]
 def new_run(submission: SubmissionState, number: int) -> RunState:
     """A run of which nothing but its plan is known; on the CPU if its job, of a template, asks for no GPU."""
     of_job = {name: getattr(submission, name) for name in ("token", "task_id", "practice")}
-    spec, asks = submission.plans[number], submission.gpus or submission.job_file
-    device: model.Device | None = "cpu" if spec.n_gpus and not asks else None
-    return RunState(run_id=number, spec=spec, device=device, **of_job)
+    spec, asks = submission.plans[number], submission.gpus or submission.form == "own"
+    return RunState(run_id=number, spec=spec, device="cpu" if spec.n_gpus and not asks else None, **of_job)
 
 
 def run_phase(submission: SubmissionState, run: RunState, *, first_open: bool) -> RunPhase:
