@@ -53,7 +53,7 @@ async def test_the_title_says_where_the_search_stands_and_how_it_goes_on(filled_
 
 async def test_a_log_of_several_runs_says_whose_each_epoch_is(session):
     one, two = spec(gpus=1), spec(gpus=2)
-    session.feed(changes.planned("lt1", {1: one, 2: two}, NOW - 4000, task_id="10.5", job_name="both", gpus=2))
+    session.feed(changes.planned("lt1", {1: one, 2: two}, NOW - 4000, task_id="10.5", job_name="ab", gpus=2))
     session.feed(changes.accepted("lt1", "7", NOW - 3900))
     for number in (1, 2):
         session.feed(changes.started(number, images=50_000, framework="Keras"))
