@@ -176,12 +176,14 @@ def test_a_logarithmic_chart_has_logarithmic_axes_and_each_decade_of_a_learning_
     """By the number format: in PowerPoint 0.1, 0.01 and 0.001 were "0" each."""
     points = tuple(Point(x=2.0**n, y=10.0**-n) for n in range(7))
     rates = tuple(Series(name=name, points=points) for name in "ab")
-    space = (chart := native("epochs", 8, series=rates, x_log=True, y_log=True, unit="")[0])._chartSpace
-    assert (space.xpath("//c:logBase/@val"), chart.category_axis.minimum_scale) == (["2", "10"], 0.5)
+    chart = native("epochs", 8, series=rates, x_log=True, y_log=True, y_base=10.0, unit="")[0]
+    space, first = chart._chartSpace, chart.category_axis.minimum_scale
+    assert (space.xpath("//c:logBase/@val"), first) == (["2", "10"], 0.5)
     assert space.xpath("//c:ser/c:spPr//a:alpha/@val") == ["100000", "75000"], "tones, as in the PDF"
     forms = re.findall(r"(?:\[<(.+?)\])?([^;]+)", chart.value_axis.tick_labels.number_format)
     found = [next(form for limit, form in forms if point.y < float(limit or "inf")) for point in points]
     assert found == [*["General"] * 4, "0.0000#", "0.0000#", "0E+0"]
+    assert native("speedup", 8, y_log=True)[0].value_axis.maximum_scale == 8, "room for the ideal's name"
 
 
 @pytest.mark.parametrize(("text", "cut"), [("A line.", 2), ("Each step waits. " * 25, 0)])

@@ -50,7 +50,6 @@ def test_every_edition_is_filled_from_its_runs_and_says_what_is_missing(tmp_path
     assert "Not here yet" not in notes and ("only in answers/10.2.md." in notes) is (edition == "hpc4ai-ch10")
     for page in document.pages:
         assert not (page.facts and page.charts) and len(page.facts) <= 4
-        assert "The answer in one sentence" not in page.title  # the numbers give the title
         assert all(not spec.empty for spec in page.charts)
         for answer in page.answers:
             assert [block_text(block) for block in answer.blocks] == [ANSWER]
@@ -421,8 +420,8 @@ def test_a_page_of_each_row_of_charts_is_titled_by_what_it_shows(tmp_path):
     assert "to 0.0556, the same" in rate.title and not (rate.answers or rate.facts)
     errors = [page for page in (error, *more) if page.charts[-1].family == "error"]
     assert len(errors) == 6 and all(each.title.startswith("Top-1") and each.answers for each in errors)
-    assert rate.charts[0].heading == "Learning rate, the same for 1, 2, 16, 24, 32 GPUs"
-    assert [page.charts[0].family for page in (rate, error)] == ["learning-rate", "error"]
+    said = " ".join(page.charts[0].heading for page in document.pages if page.charts)
+    assert all(f"rate, the same for {sizes} GPUs" in said for sizes in ("1, 2, 16, 24, 32", "8, 16, 24, 32"))
     assert errors[3].title.endswith("% on 8\xa0GPUs, 29.0\xa0% on 32\xa0GPUs"), "not the sentence of task 4"
     assert all(word in page_text(errors[3]) for word in ("8 GPUs", "val. accuracy", "GPU-h"))
     assert last.kicker[0] == "8" and chart_height(last) < 3.5, "its answers stand below its chart"
@@ -431,9 +430,8 @@ def test_a_page_of_each_row_of_charts_is_titled_by_what_it_shows(tmp_path):
 def test_a_bar_stands_out_where_it_is_best_and_a_part_alone_has_its_number_once():
     for values, colours in (((9, 5, 4), 2), ((9, 8, 4), 1), ((9, 9, 4), 1)):  # each is ±1
         points = tuple(Point(x=x, y=y, lo=y - 1, hi=y + 1) for x, y in enumerate(values))
-        spec = spec_of(dict(enumerate(values)), kind="bars", x_axis="names")
-        (axes,) = drawn(replace(spec, series=(Series(name="x", points=points),))).axes
-        assert len({bar.get_facecolor() for bar in axes.patches}) == colours
+        spec = replace(spec_of({}, kind="bars", x_axis="names"), series=(Series(name="x", points=points),))
+        assert len({bar.get_facecolor() for bar in drawn(spec).axes[0].patches}) == colours
     for edition, within in (("thesis-2019", False), ("hpc4ai-ch10", True)):
         (axes,) = drawn(next(each for each in charts_of(edition) if each.family == "efficiency-loss")).axes
         assert any(text and "points lost" not in text for text in words_of(axes.texts)) is within
@@ -446,7 +444,6 @@ def test_a_picture_is_the_same_each_time_and_says_practice():
     assert one == pictures(spec, one, stamp="state 1") and set(one) == {"png", "svg", "pdf"}
     assert b"<!-- Practice cluster, not measured -->" in one["svg"]
     assert b"Another." in one["svg"] and b"3 long" not in one["svg"], "what does not fit is left out"
-    assert b"<!-- Practice" not in pictures(spec_of({1: 4.0}), ("svg",))["svg"]
 
 
 def test_more_than_four_lines_become_panels():
@@ -461,7 +458,8 @@ def test_more_than_four_lines_become_panels():
     series = tuple(replace(each, group="ab"[at < 7]) for at, each in enumerate(spec_of(*(lines * 2)).series))
     seven, five = drawn(replace(spec_of(*(lines * 2)), series=series)).axes
     assert [each.get_title(loc="left") for each in (seven, five)] == ["b, 7 runs", "a"]
-    assert len([each for each in five.texts if each.get_gid() == "name"]) == 5 and not seven.texts
+    names = [each.get_text() for each in five.texts if each.get_gid() == "name"]
+    assert names[0] == "● 3 line 7" and len(names) == 5 and not seven.texts
     study = published_lab(load_edition("thesis-2019")).results
     twice = replace(study.rows[-1], members=(mine := study.rows[-1].members[0], replace(mine, task_id="")))
     assert f" ({mine.who})" in text_table([twice], PRECISE), "the accuracy is that of one run"
@@ -535,8 +533,9 @@ def charts_on(tmp_path, edition, task):
 
 
 def test_numbers_of_bars_stand_apart_and_lines_of_one_colour_are_named_in_each_chart(tmp_path):
-    pages = charts_on(tmp_path, "sa-miri-2025-pg", "10.9")
-    for charts in pages + charts_on(tmp_path, "cc-mei-2025-lab5", "8"):
+    for charts in charts_on(tmp_path, "sa-miri-2025-pg", "10.9") + charts_on(
+        tmp_path, "cc-mei-2025-lab5", "8"
+    ):
         axes = drawn(*charts, width=12.1, height=3).axes[0]
         numbers = [each.get_window_extent() for each in axes.texts]
         assert max(each.width for each in numbers[:6]) < 1.3 * axes.patches[0].get_window_extent().width

@@ -124,9 +124,7 @@ def deceptions(text: str) -> Iterator[str]:
 def test_no_lost_line_makes_another_number_as_certain(text):
     assert not list(deceptions(text))
     rows = read(text)[1].measured
-    assert rows and all(row.throughput is not None for row in rows), (
-        "it would hold of a reader that reads nothing"
-    )
+    assert rows and all(row.throughput is not None for row in rows), "else an empty reading would do"
 
 
 # --------------------------------------------------------------------------- `parse` and `results` never differ

@@ -130,15 +130,16 @@ def measure_folder(folder: LabFolder) -> Measurements:
     """The runs stored in a lab folder, which another labtui may have open."""
     from labtui.export.contents import measurements_of
     from labtui.session.labs import load_edition
-    from labtui.session.opening import disk_problem
+    from labtui.session.opening import disk_problem, stored_state
 
     if (problem := disk_problem(folder)) is not None:
         say_error(problem)
+    edition = None
     try:
-        load_edition(folder.settings().edition, folder)
+        edition = load_edition(folder.settings().edition, folder)
     except LabError as error:  # the numbers of the logs do not depend on it
         say_error(error)
-    return measurements_of(folder)
+    return measurements_of(folder, stored_state(folder), edition)
 
 
 # --------------------------------------------------------------------------- why it does not scale

@@ -18,7 +18,6 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict, replace
 
-from labtui.domain.errors import LabError
 from labtui.domain.profile import Profile
 from labtui.domain.run import joint_mark
 from labtui.domain.state import WITHOUT_JOB, LabState, SubmissionState
@@ -125,16 +124,8 @@ def samples_beside(log: str, read: Callable[[Path], bytes] = Path.read_bytes) ->
         return ()
 
 
-def measurements_of(folder: LabFolder, state: LabState | None = None) -> Measurements:
-    """Read the runs of a lab folder; without a `state` from the stored one.
-
-    Raises:
-        StoreError: when the database cannot be read.
-    """
-    state = stored_state(folder) if state is None else state
-    edition: Edition | None = None
-    with contextlib.suppress(LabError):  # other commands say why it cannot be read
-        edition = load_edition(folder.settings().edition, folder)
+def measurements_of(folder: LabFolder, state: LabState, edition: Edition | None) -> Measurements:
+    """The runs of a lab folder and the GPU samples beside their logs; no edition where it cannot be read."""
     runs = measured_from_state(state, edition.run_scripts if edition is not None else ())
     sources = {one.source for one in runs if one.source}
     return Measurements(
@@ -243,7 +234,7 @@ def read_contents(
     settings = folder.settings()
     edition = load_edition(settings.edition, folder)
     state = stored_state(folder) if state is None else state
-    measurements = measurements_of(folder, state)
+    measurements = measurements_of(folder, state, edition)
     evidence = gather_evidence(folder, edition, state, results=measurements.results())
     evidence = replace(evidence, files=evidence.files | frozenset(made))
     return LabContents(

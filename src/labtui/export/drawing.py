@@ -104,7 +104,7 @@ def panels(spec: ChartSpec) -> list[ChartSpec]:
     groups: dict[str, list[Series]] = {}
     for series in spec.measured:
         groups.setdefault(series.group or series.short or series.name, []).append(series)
-    few = len(spec.measured) <= MAX_LINES or spec.x_axis == "batch"
+    few = len(spec.measured) <= MAX_LINES or spec.x_axis == "batch" or spec.family == "whole-training"
     if spec.kind != "lines" or few or not 1 < len(groups) <= 12:
         return [spec]
     found = []
@@ -131,7 +131,8 @@ def without_repeats(spec: ChartSpec) -> ChartSpec:
     lines = spec.measured
     if len(lines) < 2 or len({tuple((p.x, p.y) for p in each.points) for each in lines}) > 1:
         return spec
-    names = re.sub(r" GPUs?(?=,)", "", ", ".join(distinct([each.name for each in lines])))
+    sizes = dict.fromkeys(each.group or each.name for each in lines)
+    names = re.sub(r" GPUs?(?=,)", "", ", ".join(distinct(list(sizes))))
     return replace(spec, series=lines[:1], heading=f"{spec.heading}, the same for {names}")
 
 
@@ -195,8 +196,7 @@ def bounds(point: Point) -> tuple[float, float]:
 
 def names_of(lines: Sequence[Series]) -> list[str]:
     """The names to put beside these lines: what tells each from the others."""
-    apart = distinct([line.name for line in lines])
-    return [clean(line.short or name) for line, name in zip(lines, apart, strict=True)]
+    return [clean(name) for name in distinct([line.short or line.name for line in lines])]
 
 
 def end_text(spec: ChartSpec, series: Series, name: str = "") -> str:

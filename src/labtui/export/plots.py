@@ -177,7 +177,6 @@ def draw_lines(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
         shift = at * 0.06 - widest
         _draw_line(axes, spec, series, look, shift)
         text = drawing.end_text(spec, series, name if named and len(lines) > 1 else "")
-        text = name if panel and len(lines) > 1 else text
         text *= drawing.are_named(spec) and not mixed
         tones = len(lines) > 1 and any(each.tone for each in seen.values())  # of one colour, and much alike
         if text and tones and not spec.over_time:
@@ -286,7 +285,6 @@ def style_axes(axes: Axes, spec: ChartSpec) -> None:
     """
     from matplotlib.ticker import NullLocator
 
-    panel = drawing.is_panel(spec)
     xs = [p.x for s in spec.series if s.role != "fit" for p in s.points]
     axes.set(xscale="log" if spec.x_log else "linear", yscale="log" if spec.y_log else "linear")
     for axis in (axes.xaxis, axes.yaxis):
@@ -304,7 +302,7 @@ def style_axes(axes: Axes, spec: ChartSpec) -> None:
         axes.yaxis.set_major_locator(NullLocator())
         return
     steps = drawing.y_ticks(*drawing.y_limits(spec), spec.y_base * spec.y_log)
-    steps = steps[:: 2 if panel and len(steps) > 4 else 1]
+    steps = steps[:: 2 if drawing.is_panel(spec) and len(steps) > 4 else 1]
     texts = tick_texts(steps, percent=spec.percent)
     axes.set_yticks(steps, [text + drawing.UNITS.get(spec.unit, "") for text in texts])
     axes.grid(visible=True, axis="y")

@@ -307,6 +307,9 @@ class _Slides:
         """A table, split between rows where it is longer than the slide; a short one stays in one piece."""
         many = len(block.headings)
         size = 18 if len(block.rows) <= 8 and many <= 7 else 14 if many <= 9 else 11
+        widths = _column_widths(block, size)
+        if len(block.rows) > 12 and any(_row_lines(row, widths, size) > 1 for row in block.rows):
+            size = 11  # a row of the sources stays on one line where it can
         high, widths = size * 1.55 / 72, _column_widths(block, size)
         heads = high * (1 + bool(block.groups))
         heights = [high * _row_lines(row, widths, size) for row in block.rows]

@@ -28,7 +28,7 @@ QUIET, GRID = THEME.TEXT_2, THEME.BACKGROUND_2
 _PARTS = (
     (QUIET, 0.0), (THEME.ACCENT_5, 0.0), (QUIET, 0.4), (THEME.ACCENT_6, 0.0), (THEME.ACCENT_5, 0.5), (GRID, -0.1),
 )  # fmt: skip
-_MARKS = [xl.XL_MARKER_STYLE[name] for name in ("CIRCLE", "DIAMOND", "TRIANGLE", "SQUARE", "DASH")]
+_MARKS = [xl.XL_MARKER_STYLE[name] for name in ("CIRCLE", "DIAMOND", "TRIANGLE", "SQUARE")]
 _DASHES = {"amdahl": MSO_LINE_DASH_STYLE.ROUND_DOT, "gustafson": MSO_LINE_DASH_STYLE.DASH_DOT}
 Box = tuple[float, float, float, float]
 
@@ -231,10 +231,13 @@ def _axes(chart: Any, spec: ChartSpec, *, named: bool) -> tuple[float, float]:
         _set_format(across, f'[>{last:g}]"";[={hidden}]"";#,###')
     low, high = drawing.y_limits(spec)
     if spec.y_log:
-        _set_log(up, 10)
-        least = min(p.y for s in spec.series for p in s.points)
-        # LibreOffice counts its ticks from both ends
-        low, high = 10.0 ** math.floor(math.log10(least)), 10.0 ** math.ceil(math.log10(high))
+        ys = [p.y for s in spec.series for p in s.points]
+        base = spec.y_base ** (1 + math.log(max(ys) / min(ys), spec.y_base) // 7)  # for up to seven ticks
+        _set_log(up, base)
+        # LibreOffice counts its ticks from both ends, and draws no name above the axis, as that of the ideal
+        top = high if spec.unit == "×" else max(ys)
+        least = math.floor(math.log(min(ys), base) + 1e-9)
+        low, high = base**least, base ** max(least + 1, math.ceil(math.log(top, base) - 1e-9))
     up.minimum_scale, up.maximum_scale = low, high
     if has_numbers(spec) and not spec.percent:
         up.tick_label_position = xl.XL_TICK_LABEL_POSITION.NONE
@@ -253,8 +256,8 @@ def _set_format(axis: Any, form: str) -> None:
     axis.tick_labels.number_format, axis.tick_labels.number_format_is_linked = form, False
 
 
-def _set_log(axis: Any, base: int) -> None:
-    axis._element.find(qn("c:scaling")).insert(0, parse_xml(f'<c:logBase {nsdecls("c")} val="{base}"/>'))
+def _set_log(axis: Any, base: float) -> None:
+    axis._element.find(qn("c:scaling")).insert(0, parse_xml(f'<c:logBase {nsdecls("c")} val="{base:g}"/>'))
     axis.major_unit = float(base)
 
 
