@@ -94,6 +94,8 @@ def test_after_a_time_out_twice_the_time_as_far_as_the_queue_allows(bench):
     assert [each.time_limit_minutes for each in proposal.drafts] == [30]
     with pytest.raises(UsageError, match="31 min is more than the 30 min that acc_debug allows"):
         bench.session.drafts("10.5", PlanOverrides(time_limit_minutes=31))
+    with pytest.raises(UsageError, match="31 min is more than the 30 min that acc_"):
+        retry_after(bench.session, 1, minutes=31)
     assert "at most 30 min" in Plan(
         bench.session, bench.session.edition, "10.5", bench.session.drafts("10.5")
     ).refusal(0, "limit", "31")

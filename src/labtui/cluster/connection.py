@@ -267,10 +267,14 @@ class Connection:
         return None
 
     def _drop_sftp(self) -> None:
+        import paramiko
+
         sftp, self._sftp = self._sftp, None
         channel = sftp.get_channel() if sftp is not None else None
         if channel is not None:
-            close_quietly(channel)
+            # On a dead connection the closing message cannot be sent.
+            with contextlib.suppress(EOFError, OSError, paramiko.SSHException):
+                channel.close()
 
 
 def _all_failed(problems: list[CannotConnect]) -> CannotConnect:
@@ -286,14 +290,6 @@ CHUNK = 65536
 BEGIN_LIMIT_S = 15.0
 WAIT_S = 0.05
 """How long to wait for standard output before checking standard error."""
-
-
-def close_quietly(channel: paramiko.Channel) -> None:
-    """Close a channel; ignore errors, because on a dead connection the closing message cannot be sent."""
-    import paramiko
-
-    with contextlib.suppress(EOFError, OSError, paramiko.SSHException):
-        channel.close()
 
 
 def _read_both(channel: paramiko.Channel, marker: str, deadline: float) -> tuple[bytearray, bytearray, bool]:

@@ -204,10 +204,14 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
     `same` changes nothing, `minutes` sets the time limit. Scripts are sent as they are now.
 
     Raises:
-        UsageError: no such run, it is not over, or its own job file sets what would have to change.
+        UsageError: no such run, it is not over, its queue does not allow these minutes, or its own job file sets what
+            would have to change.
     """
+    from labtui.lab.plan import refuse_over_limit
+
     run = run_of(session.state, run_id)
     submission = session.state.submissions[run.token]
+    refuse_over_limit(submission.queue, minutes, session.profile)
     if run.outcome is None and submission.status not in WITHOUT_JOB:
         raise failure("not-over", run=run_id)
     runs = [session.state.runs[number] for number in submission.run_ids]
@@ -266,8 +270,8 @@ def _propose_more_time(
     # the key T may have shortened it
     before = math.ceil(job.time_limit_s / 60) if job is not None and job.time_limit_s else planned
     limit = max(planned if before < planned else 2 * planned, math.ceil(PACE_MARGIN * needed / 60))
-    limit = session.profile.within_limit(submission.queue, limit)
     draft = _redraft(session, submission, specs, limit)
+    limit = draft.time_limit_minutes
     if not submission.job_file:
         limit = max(limit, time_limit(draft, session.edition, session.profile))
         draft = replace(draft, time_limit_minutes=limit)
@@ -280,9 +284,13 @@ def _propose_more_time(
 def _redraft(
     session: Session, submission: SubmissionState, specs: tuple[RunSpec, ...], minutes: int
 ) -> SubmissionDraft:
-    """A draft that repeats these runs of a submission; one of an own job file repeats them all."""
+    """A draft that repeats these runs of a submission; one of an own job file repeats them all.
+
+    A queue may allow less now than when the submission was made: the minutes are cut to its limit.
+    """
     from labtui.lab.plan import size_job
 
+    minutes = session.profile.within_limit(submission.queue, minutes)
     if submission.job_file:
         return _redraft_own(session, submission, minutes)
     profile, again, form = session.profile, submission.request_fields, submission.form
