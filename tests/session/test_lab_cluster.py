@@ -82,9 +82,9 @@ def test_the_nodes_that_init_found():
     words = site_words(SiteSetup(profile=profile, text="", unknown=(), trial=SbatchAnswer(), qos="debug"))
     assert words[0].startswith("hydra: 1 GPU and 80 CPUs a node;") and "QoS debug" in words[0]
     assert words[1] == "debug takes 1 job of yours at a time."
-    setup = SiteSetup(profile=load_profile("slurm"), text="", unknown=(), trial=SbatchAnswer())
-    assert " a node" not in site_words(setup)[0]
-    cpu = replace(setup, profile=replace(setup.profile, gpus_per_node=0), trial=SbatchAnswer(sentence="No."))
+    cpu = SiteSetup(profile=replace(profile, gpus_per_node=0), text="", unknown=(), trial=SbatchAnswer())
+    assert " a node" not in site_words(replace(cpu, profile=load_profile("slurm")))[0]
+    assert "0 GPUs and 80 CPUs a node; jobs go to " in site_words(cpu)[0]
     assert "a job on the CPU" in site_words(cpu)[-1]
 
 

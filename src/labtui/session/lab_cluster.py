@@ -67,26 +67,19 @@ def fix_check(check: Check, folder: LabFolder) -> str:
 def site_words(setup: SiteSetup) -> tuple[str, ...]:
     """What was learned, as sentences: the cluster, what is not known, and whether Slurm would accept a small job."""
     profile, trial = setup.profile, setup.trial
+    gpus, cpus = profile.gpus_per_node, profile.cpus_per_node
     account = profile.default_account or "the default account"
-    job = (
-        "a job with one GPU" if profile.gpus_per_node else "a job on the CPU; it reports no GPU in this queue"
-    )
-    verdict = f"Slurm would accept {job}."
-    if not trial.ok:
-        verdict = f"Slurm would refuse {job}: {trial.sentence} {trial.hint}"
-    nodes = f"{plural(profile.gpus_per_node, 'GPU')} and {plural(profile.cpus_per_node, 'CPU')} a node; "
-    known = nodes if profile.cpus_per_node > 1 else ""
+    known = f"{plural(gpus, 'GPU')} and {plural(cpus, 'CPU')} a node; " if cpus > 1 else ""
     named = f"with the QoS {setup.qos} (qos in lab.toml), " if setup.qos else ""
+    where = f"{'GPU jobs' if gpus else 'jobs'} go to {profile.gpu_queue or 'no queue yet'}"
+    said = [f"{profile.title}: {known}{where}, {named}charged to {account}."]
     queue = profile.queue(setup.qos or profile.gpu_queue)
-    most = queue.max_submit_per_user if queue else None
-    limit = f"{queue.name} takes {plural(most, 'job')} of yours at a time." if queue and most else ""
-    return (
-        f"{profile.title}: {known}GPU jobs go to {profile.gpu_queue or 'no queue yet'}, {named}charged to {account}.",
-        *([limit] if limit else []),
-        *(f"Not known: {sentence}" for sentence in setup.unknown),
-        *(
-            f"{path} is not on the login node; `labtui doctor` says where to correct it."
-            for path in setup.missing_paths
-        ),
-        verdict,
-    )
+    if queue and queue.max_submit_per_user:
+        said.append(f"{queue.name} takes {plural(queue.max_submit_per_user, 'job')} of yours at a time.")
+    said += [f"Not known: {sentence}" for sentence in setup.unknown]
+    lost = "is not on the login node; `labtui doctor` says where to correct it."
+    said += [f"{path} {lost}" for path in setup.missing_paths]
+    job = "a job with one GPU" if gpus else "a job on the CPU"
+    if trial.ok:
+        return (*said, f"Slurm would accept {job}.")
+    return (*said, f"Slurm would refuse {job}: {trial.sentence} {trial.hint}")
