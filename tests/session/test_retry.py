@@ -78,19 +78,17 @@ def test_a_training_on_two_nodes_goes_again_on_two_nodes(open_bench, outcome, ba
 
 def test_after_a_time_out_twice_the_time_as_far_as_the_queue_allows(bench):
     ended(bench, "time-limit")
-    proposal = retry_after(bench.session, 1)
-    assert proposal.drafts[0].time_limit_minutes == 60 and "60 min instead of 30" in proposal.sentence
+    assert retry_after(bench.session, 1).sentence == "It ran out of time: 60 min instead of 30."
     assert retry_after(bench.session, 1, same=True).drafts[0].time_limit_minutes == 30
     by_hand = retry_after(bench.session, 1, minutes=45)
     assert by_hand.drafts[0].time_limit_minutes == 45 and by_hand.sentence.endswith("with a limit of 45 min.")
-    shortened = observed(only(bench).token, "100", JobPhase.FINISHED, time_limit_s=180.0)
-    bench.session._journal.change(shortened)
+    bench.session._journal.change(observed(only(bench).token, "100", JobPhase.FINISHED, time_limit_s=180.0))
     assert retry_after(bench.session, 1).sentence == "It ran out of time: 30 min instead of 3."
     bench.session._journal.change(observed(only(bench).token, "100", JobPhase.FINISHED))
     queues = tuple(replace(each, max_minutes=30) for each in bench.session.profile.queues)
     bench.session.profile = replace(bench.session.profile, queues=queues)
     proposal = retry_after(bench.session, 1)
-    assert proposal.sentence.startswith("It ran out of time, and the queue allows no more than 30 min")
+    assert "queue allows no more than 30 min" in proposal.sentence
     assert [each.time_limit_minutes for each in proposal.drafts] == [30]
     with pytest.raises(UsageError, match="31 min is more than the 30 min that acc_debug allows"):
         bench.session.drafts("10.5", PlanOverrides(time_limit_minutes=31))
