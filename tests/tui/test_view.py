@@ -152,7 +152,7 @@ def test_no_two_parts_contradict_each_other(state, cancel):
     table = {int(each): " ".join(map(str, cells)) for each, cells in rows.items()}
     live = [line for line in view.lines if line.phase in LIVE]
     if live:  # header, list and title name the phase of the furthest run
-        order = (RunPhase.WAITING, RunPhase.UNKNOWN, *LIVE[1:])
+        order = (*LIVE[:2], RunPhase.UNKNOWN, *LIVE[2:])
         furthest = max((line.phase for line in view.pending), key=order.index)
         told = {line.word for line in view.pending if line.phase is furthest and line.live}
         assert (phase, title) == (furthest, told.pop() if len(told) == 1 else furthest.value)
