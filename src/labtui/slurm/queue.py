@@ -175,9 +175,9 @@ def answer_problem(program: str, result: CommandResult) -> str:
 # Times are monotonic seconds.
 
 POLLS_PER_MINUTE = 5
-"""Limit of polls, key presses included, but for `SPARE_POLLS`. `squeue --local` costs two requests (partitions and
-jobs, measured with sdiag)."""
-SPARE_POLLS = 3
+"""Limit of polls, key presses included; with `SPARE_POLLS` never more than 6 in any minute. `squeue --local` costs two
+requests (partitions and jobs, measured with sdiag)."""
+SPARE_POLLS = 1
 """So many more polls are free at once after a quiet time; then the limit spaces them evenly, without a long gap."""
 POLLS_IN_PRACTICE = 20
 """The limit on a practice cluster, which nobody else uses: a job's end is seen in time for the next one."""
