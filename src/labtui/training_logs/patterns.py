@@ -166,8 +166,9 @@ def seconds_of(groups: Mapping[str, str], *, cut: bool) -> Interval | None:
 def grow_like_total(samples: Sequence[EpochSample]) -> bool:
     """Whether printed times grow like a total: each by half of the first (of three: a fifth), or all by the same.
 
-    By the same means within 15 % and the printed digits; growth that is small beside these, or of two in all less
-    than a fifth of the first time, may be chance. A new process may count from zero again.
+    By the same means within 15 % and the printed digits. A slow drift is none: each grows by a fortieth of the first
+    (of three: a tenth), or the first is that of all epochs up to its number, or over an hour (perhaps the time of day).
+    A new process may count from zero again.
     """
     steps = ((two.seconds.value - one.seconds.value, two.starts_process) for one, two in pairwise(samples))
     grown = sorted(step for step, restarted in steps if step > 0 or not restarted)
@@ -175,9 +176,9 @@ def grow_like_total(samples: Sequence[EpochSample]) -> bool:
         return False
     first, least, digits = samples[0].seconds.value, grown[0], 2 * samples[-1].seconds.half_width
     alike = len(grown) > 1 and grown[-1] - least <= 0.15 * least + digits
-    several = len(grown) > 2
-    same = alike and least >= max(0.0 if several else 0.1 * first, 5 * digits)
-    return same or least >= (0.2 if several else 0.5) * first
+    several, is_sum = len(grown) > 2, abs(least * samples[0].epoch - first) <= 0.15 * first
+    drifts = first <= 3600 and not is_sum and least < (0.025 if several else 0.1) * first
+    return (alike and least >= 5 * digits and not drifts) or least >= (0.2 if several else 0.5) * first
 
 
 def _metrics(groups: Mapping[str, str]) -> dict[str, float]:
