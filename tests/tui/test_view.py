@@ -763,8 +763,7 @@ def test_the_quote_of_a_failed_run_is_whole_and_the_bar_stands_before_each_of_it
     assert all(line.startswith("▌ ") and len(line) <= width for line in quote)
     said = " ".join(line.removeprefix("▌ ") for line in quote[:-1])
     assert said.split() == view.every[1].run.diagnosis[0].text.split()
-    again = {**view.state.runs, 5: replace(view.state.runs[4], run_id=5)}
-    both = seen(replace(view.state, runs=again))
+    both = seen(replace(view.state, runs={**view.state.runs, 5: replace(view.state.runs[4], run_id=5)}))
     assert ", run 4 or 5\n" in error_card(both, both.every[5], ROLES, width).plain, "not whose it is"
     assert read_as(replace(both, chosen=5), "out") == {9: "run 4 or 5  error"}, "as the card says"
 
@@ -790,6 +789,8 @@ def test_what_a_log_says_of_the_whole_training_stands_beside_the_chart():
     assert table_of(view, ROLES, 120)[1]["1"][-4:-1] == ["0.01", "525 s", "53 GiB"]
     facts = run_facts(view, view.every[1], (), ROLES).plain
     assert "training 525 s in all" in facts and "GPU mem. 53 GiB" in facts
+    timed = seen(LabState(runs={1: one_run(program="jacobi", epochs=(sample(1),))}))
+    assert read_as(timed, "out") == {11: "9.00 s"}, "a program's time counts"
     assert "accuracy 74.6 %" in facts and "val. acc 70.9 %" in facts, "of which set is said"
     tuned = replace(run.spec, model="ResNet50, wide", arguments=("--lr-policy", "linear"))
     state = LabState(runs={1: replace(view.state.runs[1], task_id="2", spec=tuned)})

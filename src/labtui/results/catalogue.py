@@ -196,7 +196,7 @@ def epoch_chart(results: Results) -> ChartSpec:
     """Time of every epoch of every run, warm-up hollow; logarithmic where some take many times as long."""
     series, lines = [], _lines(results)
     for line, run in lines:
-        warmup, told = measured.warmup_epochs(run), of_run(run)
+        warmup, told = measured.warmup_epochs(run.run), of_run(run)
         marks = [
             interval_point(s.epoch, s.seconds, hollow=s.epoch in warmup, line=s.line_of("seconds"), **told)
             for s in run.run.epochs

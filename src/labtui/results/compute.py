@@ -65,7 +65,7 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> 
     counted = ended or members  # a repetition in progress does not change the numbers
     samples = [(run, sample) for run in counted for sample in steady_samples(run)]
     seconds = _pooled([[(s.seconds, s.count) for s in steady_samples(run)] for run in counted])
-    warm = ((run, warmup_epochs(run)) for run in members)
+    warm = ((run, warmup_epochs(run.run)) for run in members)
     firsts = [(run, next(s for s in run.run.epochs if s.epoch in epochs)) for run, epochs in warm if epochs]
     rates = [] if seconds else [run for run in counted if run.run.throughput is not None]
     steps, notes = _steps(configuration, members)

@@ -288,13 +288,13 @@ SHORTEST = 1e-9
 """Times (s) and rates (1/s) with a lower bound below this count as zero: nothing is divided by them."""
 
 
-def warmup_epochs(run: MeasuredRun) -> frozenset[int]:
+def warmup_epochs(run: RunRecord) -> frozenset[int]:
     """The epochs that include the start-up of a process and never count as steady.
 
     Trainers count from 0 or 1; a log that begins with a later epoch has no warm-up, unless it shows that a process
     started there.
     """
-    epochs = run.run.epochs if run.run.program is None else ()
+    epochs = run.epochs if run.program is None else ()
     first = min((sample.epoch for sample in epochs), default=2)
     started = {sample.epoch for sample in epochs if sample.starts_process}
     return frozenset(started | {first} if first <= 1 else started)
@@ -306,7 +306,7 @@ def steady_samples(run: MeasuredRun) -> tuple[EpochSample, ...]:
     MLPerf's programs stop within an epoch once they reach their target, so a last epoch shorter than half the median is
     taken as incomplete.
     """
-    warmup = warmup_epochs(run)
+    warmup = warmup_epochs(run.run)
     steady = tuple(sample for sample in run.run.epochs if sample.epoch not in warmup)
     if len(steady) > MIN_FOR_MEDIAN and steady[-1].source.startswith("mllog"):
         median = statistics.median(sample.seconds.value for sample in steady)
@@ -336,7 +336,7 @@ class AsPrinted(msgspec.Struct, frozen=True, kw_only=True):
 
 def printed_epoch_seconds(runs: tuple[MeasuredRun, ...]) -> Fraction | None:
     """The whole seconds of epoch 2; their mean when several runs were pooled."""
-    counted = (run for run in runs if SECOND_EPOCH not in warmup_epochs(run))
+    counted = (run for run in runs if SECOND_EPOCH not in warmup_epochs(run.run))
     second = (each for run in counted for each in run.run.epochs if each.epoch == SECOND_EPOCH)
     seconds = [each.printed_seconds for each in second if each.printed_seconds is not None]
     return Fraction(sum(seconds), len(seconds)) if seconds else None

@@ -169,6 +169,7 @@ def place_of(view: TailView, *, live: bool) -> str:
 
 def read_as(view: View, stream: Stream) -> dict[int, str]:
     """What labtui reads in the lines of the selected run's log, by number: an epoch's time, warm-up, or an error."""
+    from labtui.results.measured import warmup_epochs
     from labtui.results.numbers import three_digits
 
     chosen = view.line
@@ -176,11 +177,10 @@ def read_as(view: View, stream: Stream) -> dict[int, str]:
     for line in view.every.values():
         if chosen is None or line.run.token != chosen.run.token:
             continue
-        whose = "" if line is chosen else f"run {line.run_id}  "
+        whose, warmup = "" if line is chosen else f"run {line.run_id}  ", warmup_epochs(line.run)
         for sample in line.run.epochs:
             if sample.line and stream == line.run.stream:
-                warm = sample.starts_process or sample is line.run.epochs[0]
-                counts = "warm-up" if warm else f"{three_digits(sample.seconds.value)} s"
+                counts = "warm-up" if sample.epoch in warmup else f"{three_digits(sample.seconds.value)} s"
                 found[sample.line] = f"{whose}{counts}"
         for problem in line.run.diagnosis:
             if problem.stream == stream:
