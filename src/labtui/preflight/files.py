@@ -232,13 +232,9 @@ def python_syntax(_context: ScriptContext, script: PythonScript) -> Iterator[Hit
 
     It would fail on the cluster with the same message, after the wait in the queue.
     """
-    if script.tree is not None:
-        return
-    try:
-        ast.parse(script.text)
-    except SyntaxError as error:
-        yield Hit(error.lineno or 0, f"Python will refuse this file: {error.msg}.")
-    except (ValueError, RecursionError, MemoryError):
+    if isinstance(script.parsed, SyntaxError):
+        yield Hit(script.parsed.lineno or 0, f"Python will refuse this file: {script.parsed.msg}.")
+    elif isinstance(script.parsed, Exception):
         yield Hit(0, "Python cannot read this file as a program.")
 
 

@@ -114,7 +114,7 @@ MAIN_SCRIPT = "job.slurm"
 
 
 class PythonScript(msgspec.Struct, frozen=True, dict=True):
-    """A Python file that the trainings run or import; `tree` is None if it does not parse."""
+    """A Python file that the trainings run or import; `parsed` is the error if it does not parse."""
 
     name: str
     text: str
@@ -124,16 +124,16 @@ class PythonScript(msgspec.Struct, frozen=True, dict=True):
         return tuple(self.text.split("\n"))
 
     @cached_property
-    def tree(self) -> ast.Module | None:
+    def parsed(self) -> ast.Module | Exception:
         try:
             return ast.parse(self.text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return None
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            return error
 
     @cached_property
     def nodes(self) -> tuple[ast.AST, ...]:
         """All nodes of the program, parents first; empty if it does not parse."""
-        return tuple(ast.walk(self.tree)) if self.tree is not None else ()
+        return tuple(ast.walk(self.parsed)) if isinstance(self.parsed, ast.Module) else ()
 
     @cached_property
     def calls(self) -> tuple[tuple[str, ast.Call], ...]:

@@ -49,7 +49,7 @@ def pasted_in_shell(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 @rule(PASTED, over="pythons")
 def pasted_in_python(_context: ScriptContext, script: PythonScript) -> Iterator[Hit]:
     """Only where the program does not parse: in a string any character is meant."""
-    for number, line in enumerate(script.lines if script.tree is None else (), 1):
+    for number, line in enumerate(script.lines if isinstance(script.parsed, Exception) else (), 1):
         code = line.partition("#")[0]
         fixed = code.translate(_QUOTES).translate(_INVISIBLE)
         if fixed != code:
