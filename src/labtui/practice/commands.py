@@ -68,11 +68,10 @@ def squeue(parsed: ParsedCall) -> Iterable[str]:
         jobs.sort(key=lambda job: -job.job_id)
     form = options.get("format") or "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
     rows = [] if "noheader" in options else [HEADINGS]
-    states = options.get("states", "")
     rows += [
         queue_row(job, parsed.call.environment, parsed.control, parsed.now)
         for job in jobs
-        if _matches(job, options) and (states.lower() == "all" or job.is_in(states))
+        if _matches(job, options) and (options.get("states") == "all" or not job.finished)
     ]
     return [formatted(form, row) for row in rows]
 

@@ -99,11 +99,6 @@ class Job(msgspec.Struct):
         """Whether the state is final."""
         return self.state in FINAL
 
-    def is_in(self, states: str) -> bool:
-        """Whether its state is in a list as Slurm's commands take it (``PENDING,R``); "" is pending and running."""
-        wanted = (states or f"{PENDING},{RUNNING}").upper().split(",")
-        return self.state in wanted or SHORT[self.state] in wanted
-
     def elapsed_s(self, now: float) -> int:
         """Whole seconds of run time, so far or in total."""
         if self.start_time is None:
