@@ -51,7 +51,6 @@ def without(gpus: int):
     ("10.5", of(2, 1), "run 4 has 1 epoch in its log; 2 are needed, as the first is warm-up."),
     ("10.5", of(2, 0, outcome="oom"), "run 4 ran out of memory. Run again (R, or `labtui retry`)."),
     ("10.5", of(2, outcome="cancelled"), "run 4 was cancelled. Run again"),
-    ("10.5", of(2, outcome="time-limit"), "run 4 was stopped by its time limit."),
     ("10.5", of(2, batch=2048), "run 4 has a global batch of 2,048; 4,096 is planned."),
     ("10.5", of(2, 0, batch=2048, outcome="failed"), "run 4 failed, with a global batch of 2,048; 4,096 is planned."),
     ("10.5", of(4, device="cpu"), "trained on the CPU, and a GPU is planned"),
@@ -60,6 +59,8 @@ def without(gpus: int):
 def test_a_run_that_is_missing_or_does_not_count_is_named(task, change, words):
     box = check(task, with_runs(full(), change))
     assert words in box.missing and box.status == "partial"
+    elsewhere = check(task, replace(with_runs(full(), change), without_gpus="No GPU here.")).missing
+    assert elsewhere == box.missing.replace("Run again (R, or `labtui retry`).", "No GPU here.")
     ending = check(task, with_submissions(with_runs(full(), change), cancelling=True))
     assert "is running" in words or ending.missing == box.missing
     assert "is running" not in words or "run 5 is being cancelled: 3 of 5" in ending.missing

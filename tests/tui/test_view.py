@@ -37,6 +37,7 @@ from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
 from labtui.results.messages import note_lines
 from labtui.session.labs import load_edition
+from labtui.session.settings import load_profile
 from labtui.slurm.job_evidence import observe
 from labtui.slurm.queue import QueueAnswer
 from labtui.tui import format as words
@@ -776,6 +777,8 @@ def test_a_size_that_is_done_with_a_smaller_batch_asks_for_nothing():
     check = TaskCheck(task_id=view.task_id, status="open", items=(CheckItem("", kind="runs"),), missing="")
     full = replace(view, checks={view.task_id: check})
     assert remedy(full, view.every[4]) == NextStep("", "The task needs no other run.")
+    none = replace(view, profile=replace(load_profile("mn5"), gpus_per_node=0))
+    assert "this run needs another cluster" in remedy(none, view.every[1]).reason
     assert [*table_of(view, ROLES, 86)[1]] == ["1", "2", "3", "4"]
     assert selected(view.state) == 4  # what happened last
     assert selected(view.state, full.checks) == 3, "the run that counts"

@@ -4,6 +4,7 @@ Profiles are TOML files (`labtui/profiles/*.toml`, or the student's own). What m
 is in them and not in code. Texts may contain ``{account}`` and ``{user}``.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
@@ -145,6 +146,18 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def container_for(self, *, pytorch: bool) -> str:
         """The container image for PyTorch's trainings, or for TensorFlow's; "" for plain Python."""
         return self.containers.get("pytorch", "") if pytorch else self.launch.container or self.container
+
+    @property
+    def node_gpus(self) -> float:
+        """The GPUs of a node; infinity if its nodes are not known."""
+        known = self.status != "generic" and self.cpus_per_node > 1
+        return self.gpus_per_node if known else math.inf
+
+    @property
+    def without_gpus(self) -> str:
+        """Why no run with GPUs can go here; "" if the nodes have some, or are not known."""
+        said = f"Slurm reports no GPU on the nodes of {self.title}: this run needs another cluster."
+        return "" if self.node_gpus else said
 
     def queue(self, name: str) -> Queue | None:
         return next((queue for queue in self.queues if queue.name == name), None)

@@ -172,8 +172,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     The keys of `scripts` and `originals` (the files as labtui ships them) are paths relative to `scripts/`, those of
     `answers` task ids. `files` are the relative paths of the lab folder's other files. `remote` says which remote
-    paths exist, as the cluster told. `overrides` are the lab folder's own changes
-    to the plan (smaller batches for smaller GPUs).
+    paths exist, as the cluster told. `overrides` are the lab folder's own changes to the plan (smaller batches for
+    smaller GPUs). `without_gpus` says why the cluster can run none with GPUs.
     """
 
     state: LabState = LabState()
@@ -185,6 +185,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     files: frozenset[str] = frozenset()
     remote: Mapping[str, PathStatus] = {}
     overrides: PlanOverrides = PlanOverrides()
+    without_gpus: str = ""
 
     def submission(self, run: RunState) -> SubmissionState:
         return self.state.submissions[run.token]

@@ -110,7 +110,7 @@ def existing_runs(
         if not evidence.sent(run) or other_kind or evidence.changed_since(run):
             continue
         same = _same_device(run, spec) and options(run.spec) == options(spec)
-        done = not _why_not(run, spec, check, spec.batch_size)
+        done = not _why_not(run, spec, check, spec.batch_size, evidence)
         under_way = run.outcome is None and spec not in found
         if same and run.spec.epochs >= spec.epochs and (done or under_way):
             found[spec] = run
@@ -181,7 +181,8 @@ def _common_batch(specs: Sequence[RunSpec], check: RunsCheck, evidence: Evidence
     counts: dict[int, set[int]] = {}
     for run in evidence.state.runs.values():
         for index, spec in enumerate(specs):
-            if evidence.sent(run) and _same_device(run, spec) and not _why_not(run, spec, check, None):
+            done = _same_device(run, spec) and not _why_not(run, spec, check, None, evidence)
+            if evidence.sent(run) and done:
                 counts.setdefault(run.spec.per_gpu_batch, set()).add(index)
     return max(counts, key=lambda batch: (len(counts[batch]), batch), default=None)
 
@@ -199,7 +200,7 @@ def _match(task: Task, spec: RunSpec, check: RunsCheck, evidence: Evidence, batc
         if other_batch and (run.task_id not in ("", task.id) or not tried or any(meant)):
             continue  # another task's or another planned run, or one that did not train, is no attempt at this one
         mark = evidence.state.mark_of(run)
-        why_not = _why_not(run, spec, check, wanted, ending=evidence.submission(run).cancelling)
+        why_not = _why_not(run, spec, check, wanted, evidence)
         why_not = why_not or "is a small run, no result of the lab." * (mark == "small")
         changed = evidence.changed_since(run)
         match = Match(task_id=task.id, spec=spec, run=run, why_not=why_not, changed=changed, mark=mark)
@@ -211,22 +212,22 @@ def _match(task: Task, spec: RunSpec, check: RunsCheck, evidence: Evidence, batc
     return max(found, key=lambda item: item[:2])[2] if found else Match(task_id=task.id, spec=spec)
 
 
-def _why_not(
-    run: RunState, spec: RunSpec, check: RunsCheck, batch: int | None, *, ending: bool = False
-) -> str:
+def _why_not(run: RunState, spec: RunSpec, check: RunsCheck, batch: int | None, evidence: Evidence) -> str:
     """Why a run of the right model and devices does not count, as words to follow its number; "" if it does."""
     read = run.epochs_read
     if batch is not None and run.spec.batch_size not in (0, batch):  # 0: no log names one
         how = "has" if run.outcome in (None, "completed") else f"{run.deed}, with"
         return f"{how} a global batch of {run.spec.batch_size:,}; {batch:,} is planned."
     if run.outcome is None:
-        state = "is being cancelled" if ending else f"is {run.phase.value}"
+        state = "is being cancelled" if evidence.submission(run).cancelling else f"is {run.phase.value}"
         state = "has no known end yet" if run.phase is RunPhase.UNKNOWN else state
         return f"{state}{f': {read} of {run.spec.epochs} epochs read' if read else ''}."
     if run.outcome not in check.outcomes:
         wanted = " or ".join(DEEDS[outcome] for outcome in check.outcomes)
-        again = check.outcomes == ("completed",)
-        then = ". Run again (R, or `labtui retry`)." if again else f"; this task wants one that {wanted}."
+        then = f"; this task wants one that {wanted}."
+        if check.outcomes == ("completed",):
+            elsewhere = evidence.without_gpus if run.used.n_gpus else ""
+            then = f". {elsewhere or 'Run again (R, or `labtui retry`).'}"
         return f"{run.deed}{then}"
     if run.ran_on_cpu or read >= check.min_epochs:
         return "trained on the CPU, and a GPU is planned." if run.ran_on_cpu else ""

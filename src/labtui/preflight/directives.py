@@ -165,12 +165,12 @@ def no_gpu_asked(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     wanted = max((*used, *told), default=0)
     broken = any("--gres" in line and line.startswith("#SBATCH") for line in job.lines)
     queue, planned = _queue(context, job), context.draft is not None and context.draft.form != "own"
-    if job.gpus or broken or job.has("exclusive") or not wanted or not (node_gpus(context) or planned):
+    if job.gpus or broken or job.has("exclusive") or not wanted or not (context.profile.node_gpus or planned):
         return
     asks = f"The job asks for no GPU, the plan for {wanted}" if planned else "The job gets no GPU"
     fix = add_directive(job, f"--gres={context.profile.gres}:{wanted}")
     hit = Hit(1, f"{asks}: the training fails or silently uses the CPU.", fix)
-    without = not node_gpus(context) or (queue is not None and queue.devices == "cpu")
+    without = not context.profile.node_gpus or (queue is not None and queue.devices == "cpu")
     yield hit._replace(fix=None, severity="warning") if without else hit
 
 
@@ -185,12 +185,6 @@ def gpus_in_command(command: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def node_gpus(context: ScriptContext) -> float:
-    """The GPUs of a node; infinity if the profile does not know its nodes."""
-    known = context.profile.status != "generic" and context.profile.cpus_per_node > 1
-    return context.profile.gpus_per_node if known else math.inf
-
-
 @rule("few-cpus", "warning")
 def few_cpus(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """Fewer CPUs than the site asks for with each GPU, or more for a task than a node has.
@@ -199,14 +193,14 @@ def few_cpus(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     More not in queues without GPUs beside others with some, whose nodes may be larger.
     """
     given, most = job.last("cpus-per-task"), context.profile.cpus_per_node
-    if (job.cpus or 0) > most > 1 and (job.gpus or not node_gpus(context)):
+    if (job.cpus or 0) > most > 1 and (job.gpus or not context.profile.node_gpus):
         effect = f"A task asks for {job.cpus} CPUs; a node of {context.profile.title} has {most}."
         yield Hit(given.line if given else 1, effect)
     needed = job.gpus * context.profile.cpus_per_gpu
     cpus = (job.cpus or 1) * job.tasks_per_node
     said = context.profile.status in ("current", "practice")
     unclear = any(map(job.has, ("exclusive", "cpus-per-gpu", "tres-per-task"))) or (given and not job.cpus)
-    if not said or unclear or not job.gpus or job.gpus > node_gpus(context) or cpus >= needed:
+    if not said or unclear or not job.gpus or job.gpus > context.profile.node_gpus or cpus >= needed:
         return
     effect = f"Here {plural(job.gpus, 'GPU')} must come with {needed} CPUs or more, not {cpus}."
     each = str(-(-needed // job.tasks_per_node))

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from labtui.domain.model import plural
-from labtui.preflight.directives import gpus_in_command, node_gpus
+from labtui.preflight.directives import gpus_in_command
 from labtui.preflight.findings import Hit, ScriptContext, replace_line, rule, swap, value_hit
 from labtui.slurm.batch_script import PRINTS, Directive, JobScript, is_training, without_comment
 from labtui.slurm.script_commands import RANK
@@ -54,11 +54,9 @@ def gpu_count(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     request = next(filter(None, map(job.last, ("gres", "gpus", "gpus-per-node"))), None)
     counts = ((1 if re.search(r"_seq\.py\b", c.text) else gpus_in_command(c.text), c) for c in job.launches)
     used = [(n, c) for n, c in counts if n is not None]
-    if request is not None and request.name != "gpus" and job.gpus > (most := node_gpus(context)):
+    if request is not None and request.name != "gpus" and job.gpus > (most := context.profile.node_gpus):
         effect = f"A node of {context.profile.title} has {most} GPUs, not {job.gpus}: ask for more nodes."
-        if not most:
-            effect = f"Slurm reports no GPU on the nodes of {context.profile.title}: this run needs another cluster."
-        hit = _other_gpus(job, request, effect, most)
+        hit = _other_gpus(job, request, context.profile.without_gpus or effect, most)
         yield hit if most else hit._replace(fix=None)
         return
     if not job.gpus or request is None or not used or job.has("exclusive"):  # which gives all of a node

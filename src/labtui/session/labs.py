@@ -132,6 +132,7 @@ def gather_evidence(
         files=frozenset(path.name for path in folder.path.iterdir() if folder.has(path)),
         remote=seen,
         overrides=PlanOverrides(max_per_gpu_batch=folder.settings().max_per_gpu_batch),
+        without_gpus=load_named(folder.path)[1].without_gpus,
     )
 
 

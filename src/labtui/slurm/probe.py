@@ -44,9 +44,8 @@ class QosLimits(NamedTuple):
             (self.max_jobs_per_user, "{:.0f} running"),
             (self.max_wall_s and self.max_wall_s / 60, "{:.0f} minutes at most"),
         )
-        return (
-            ", ".join(text.format(limit) for limit, text in words if limit is not None) or "no limits known"
-        )
+        known = (text.format(limit) for limit, text in words if limit is not None)
+        return ", ".join(known) or "no limits known"
 
 
 def parse_associations(text: str) -> tuple[Association, ...]:

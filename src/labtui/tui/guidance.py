@@ -119,14 +119,16 @@ def blamed(view: View, found: Diagnosis, token: str) -> list[int]:
 
 def remedy(view: View, line: RunLine) -> NextStep:
     """After a run that ended badly: the label for running it again ("" if nothing needs it), and advice."""
-    run, aim = line.run, ended_as_asked(view, line)
+    run = line.run
     if (first := ended_by(run, (each.run for each in view.every.values()))) is not None:
         return NextStep("Run again", f"Run {first.run_id} of the same job {first.deed}.")
     advice = run.diagnosis[0].advice if run.diagnosis else line.slurms_reason or "Press l for the log."
-    if aim:
+    if ended_as_asked(view, line):
         return NextStep("", "This is what the task asks for.")
     if run.task_id == view.task_id and view.count("runs").full:
         return NextStep("", "The task needs no other run.")
+    if elsewhere := view.without_gpus(line):
+        return NextStep("", elsewhere)
     if run.outcome == "time-limit":
         advice = "The new plan gives it more time, if the queue allows it."
     elif run.outcome is None and line.submission is not None:
@@ -167,14 +169,14 @@ def _what_is_missing(view: View, item: CheckItem) -> NextStep:
     if item.task_id:
         return NextStep(f"Go to {item.task_id}", missing, f"go_to({item.task_id!r})")
     if item.kind == "runs" and (again := failed_runs(view)):
-        return _run_again(again)
+        return _run_again(view, again)
     action, label = _STEPS.get(item.kind, ("", missing))
     if item.to_make:
         action, label = "start_copy", "Make the copy"
     if item.kind == "runs" and not view.lines and view.task is not None and view.task.runs:
         label = f"Plan {plural(len(view.task.runs), 'run')}"
     if item.kind == "answers":
-        label = missing = f"Answer question {unanswered(view)}"
+        return NextStep(f"Answer question {unanswered(view)}", "", action)
     return NextStep(label, missing if label != missing else "", action)
 
 
@@ -184,7 +186,9 @@ def unanswered(view: View) -> int:
     return next((number for number, item in enumerate(items, 1) if not item.met), 0)
 
 
-def _run_again(lines: Sequence[RunLine]) -> NextStep:
+def _run_again(view: View, lines: Sequence[RunLine]) -> NextStep:
+    if elsewhere := view.without_gpus(lines[0]):
+        return NextStep("Another cluster is needed", elsewhere)
     return NextStep("Run again", ended(lines), f"retry_run({tuple(line.run_id for line in lines)})")
 
 
@@ -208,7 +212,7 @@ def _while_running(view: View) -> NextStep:
         reason = f"{words.run_numbers(held)}: held. Press H to release."
         return NextStep("Release the runs", reason, "pane('runs')")
     if failed := [line for line in failed_runs(view) if line.phase is RunPhase.FAILED]:
-        return _run_again(failed)
+        return _run_again(view, failed)
     going, meanwhile = {each.run_id for each in view.pending}, f"Meanwhile {reason[0].lower()}{reason[1:]}"
     missing = (item for item in view.items if item.kind == "runs" and not item.met and not item.task_id)
     again = [item for item in missing if item.run_id not in going or item.mark == "small"]
@@ -382,8 +386,7 @@ def result(view: View) -> tuple[str, str, str]:
     planned = run.epochs_planned
     far = f"{run.epochs_read} of {planned} epochs" if planned else plural(run.epochs_read, "epoch")
     detail += f", after {far}" * best.live
-    model = _of_model(view, best)
-    whose = f" ({model})" if model else ""
+    whose = f" ({model})" if (model := _of_model(view, best)) else ""
     rates = f"as many {best.configuration.unit} per second on {best.counted} as on one"
     sentence = rates if best.by_rate else f"as fast with {best.counted} as with one"
     return words.ratio(best.speedup), f"{sentence}{whose}", detail
@@ -437,8 +440,7 @@ def status_line(view: View) -> tuple[str, str]:
             return "warning", f"{said} {connection.hint}".strip()
         how = connection.hint if view.read_only else "labtui keeps trying."
         lasted = words.clock_span(view.now - max(at, connection.since))
-        since = f"numbers are from {words.clock(at)}"
-        return "warning", f"Offline for {lasted}. Jobs go on; {since}. {how}"
+        return "warning", f"Offline for {lasted}. Jobs go on; numbers are from {words.clock(at)}. {how}"
     if state.problems:
         problem = state.problems[-1]
         more = f" ({len(state.problems) - 1} more: !)" if len(state.problems) > 1 else ""

@@ -301,6 +301,10 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             status = status if task is not None else "done"  # no task asks for more
         return TaskLine(task_id=task_id, title=title, status=status, live=live, said=said)
 
+    def without_gpus(self, line: RunLine) -> str:
+        """Why a run with GPUs cannot go on this cluster; "" if it may."""
+        return self.profile.without_gpus if self.profile is not None and line.run.used.n_gpus else ""
+
     def failures(self, task_id: str, lines: Iterable[RunLine]) -> tuple[RunLine, ...]:
         """For each planned size without a finished run, the last run if it ended badly; () if nothing is needed."""
         task = self.edition.task(task_id) if self.edition is not None else None
