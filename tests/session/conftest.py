@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from labtui.session.cluster_worker import ClusterWorker
 from labtui.session.folder import LabFolder
 from labtui.session.session import Session
 from labtui.session.settings import Settings
+from labtui.session.worker_context import ask_now
 from tests.session.scripted import FakeClock, ScriptedCluster
 
 PROFILE = Path(__file__).with_name("small.toml").read_text(encoding="utf-8")
@@ -86,6 +88,8 @@ def open_bench(lab_path: Path) -> Iterator[Callable[..., Bench]]:
         session = Session.open(lab_path, start=False, clock=clock)
         opened.append(session)
         session._worker = worker = session._worker_on(cluster)  # type: ignore[arg-type]
+        hand_over = lambda done, answer: worker._enqueue(lambda _: done(answer))  # noqa: E731
+        worker._context.ask_aside = lambda work, done: ask_now(work, partial(hand_over, done))
         worker.resume()
         return Bench(lab_path, clock, cluster, session, worker)
 

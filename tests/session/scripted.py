@@ -157,13 +157,10 @@ class ScriptedCluster:
         data = self.contents[path]
         return FileDigest(len(data), hashlib.sha256(data).hexdigest() if self.has_sha256sum else "")
 
-    def push(
-        self, files: Mapping[str, bytes], remote_dir: str, progress: Callable[..., None] | None = None
-    ) -> int:
+    def push(self, files: Mapping[str, bytes], remote_dir: str) -> None:
         self._call("push", (remote_dir, tuple(files)))
         for name, data in files.items():
             self.contents[f"{remote_dir}/{name}"] = data
-        return sum(map(len, files.values()))
 
     def tick(self, vanished: Sequence[str]) -> QueueAnswer:
         self._call("tick", tuple(vanished))

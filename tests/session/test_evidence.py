@@ -2,12 +2,13 @@
 of a job that comes back after its end.
 """
 
+from unittest.mock import Mock
+
 import pytest
 from msgspec.structs import replace
 
-from labtui.domain.errors import ConnectionLost, RemoteFailure
-from labtui.domain.model import JobPhase, RunPhase
-from labtui.session.worker_context import ask_now
+from labtui.domain.errors import ConnectionLost, RemoteFailure, StoreError
+from labtui.domain.model import JobPhase, RunPhase, SubmissionStatus
 from labtui.slurm.submit import DUPLICATE_STATUS
 from tests.session.conftest import accepted, draft, only
 from tests.session.scripted import keras_log
@@ -77,14 +78,6 @@ def test_a_job_nobody_remembers_is_unknown_unless_its_log_shows_its_end(bench, l
     assert (only(bench).job.phase, bench.session.state.runs[1].outcome) == (phase, outcome)
 
 
-def test_the_queue_is_asked_once_for_other_jobs_when_nothing_lives(bench):
-    bench.online()
-    bench.run(3000)
-    verbs = [verb for verb, _ in bench.cluster.calls]
-    assert verbs.count("tick") == 1
-    assert set(verbs[verbs.index("tick") + 1 :]) <= {"ping"}
-
-
 def test_a_frozen_line_is_found_by_our_own_deadline_after_sleep(bench):
     accepted(bench)
     bench.cluster.fail("ping", CUT)
@@ -104,6 +97,14 @@ def test_an_unexpected_exception_is_written_down_and_the_lane_lives_on(bench):
     bench.run(60, lambda: len(bench.session.state.runs[1].epochs) == 2)
 
 
+def test_an_error_after_an_answer_is_a_problem_of_that_duty(bench, monkeypatch):
+    bench.cluster.submit_never_arrives = 1
+    bench.session.submit(draft())
+    bench.run(9, lambda: only(bench).status is SubmissionStatus.UNKNOWN)
+    monkeypatch.setattr(bench.session._store, "snapshot", Mock(side_effect=StoreError("A file is damaged.")))
+    bench.run(30, lambda: [each.key for each in bench.session.state.problems] == ["fault:submit"])
+
+
 def test_requests_fail_with_the_reason_when_there_is_no_line(bench):
     bench.cluster.reachable = False
     future = bench.settled(bench.session.test_only(draft()))
@@ -114,10 +115,11 @@ def test_a_job_taken_while_the_queue_was_being_asked_is_not_taken_for_gone(bench
     """The answer is older than the job: it says nothing about it."""
     accepted(bench)
     answers = []
+    aside = bench.worker._context.ask_aside
     bench.worker._context.ask_aside = lambda work, done: answers.append((work(), done))
     bench.session.refresh()
     bench.run(30, lambda: bool(answers))
-    bench.worker._context.ask_aside = ask_now
+    bench.worker._context.ask_aside = aside
     future = bench.settled(bench.session.submit(draft(2)), 10)
     tick, done = answers.pop()
     done(lambda: tick)
@@ -161,6 +163,6 @@ def test_an_error_in_the_log_brings_the_end_soon_and_nothing_is_asked_after_it(b
     bench.cluster.end("100", "TIMEOUT")
     bench.run(9, lambda: only(bench).job.phase is JobPhase.FINISHED)
     bench.run(600)
-    polls = bench.cluster.count("tick")
+    asked = len(bench.cluster.calls)
     bench.run(3600)
-    assert bench.cluster.count("tick") == polls
+    assert {verb for verb, _ in bench.cluster.calls[asked:]} == {"ping"}

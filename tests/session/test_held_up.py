@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from labtui.domain.errors import ConnectionLost, RemoteFailure, SubmitRefused
 from labtui.domain.model import JobPhase, SubmissionStatus
-from labtui.session.worker_context import ask_now
 from tests.session.conftest import Bench, draft, only, submitted
 from tests.session.scripted import LIMIT, keras_log
 
@@ -54,19 +54,13 @@ class Aside:
     def __init__(self, bench: Bench) -> None:
         self.held: list[tuple[Callable[[], Any], Callable[..., None]]] = []
         self.bench = bench
+        self.aside = bench.worker._context.ask_aside
         bench.worker._context.ask_aside = lambda work, done: self.held.append((work, done))
 
     def answer(self, instead: BaseException | None = None) -> None:
         """The oldest question is answered, in the worker's thread; `instead` is raised in place of the answer."""
         work, done = self.held.pop(0)
-
-        def fail() -> Any:
-            raise instead or AssertionError
-
-        def hand_over(outcome: Callable[[], Any]) -> None:
-            self.bench.worker._enqueue(lambda _: done(outcome))
-
-        ask_now(fail if instead is not None else work, hand_over)
+        self.aside(work if instead is None else Mock(side_effect=instead), done)
         self.bench.worker.turn()
         self.bench.worker.turn()
 

@@ -125,10 +125,10 @@ class Connection:
         nonce = secrets.token_hex(8)
         return call.answer(self.run(call.text(nonce), timeout_s=call.limit_s), nonce)
 
-    def push(self, files: Mapping[str, bytes], remote_dir: str) -> int:
+    def push(self, files: Mapping[str, bytes], remote_dir: str) -> None:
         """Put `files` (relative paths) into `remote_dir`; each is renamed into place when complete.
 
-        Returns the bytes sent: contents that the cluster has from any submission are not sent again.
+        Contents that the cluster has from any submission are not sent again.
 
         Raises:
             RemoteFailure: no space, no permission.
@@ -142,12 +142,10 @@ class Connection:
             return [file for part in parts for file in self.ask(put_files(remote_dir, part))]
 
         needed = missing(plan)
-        contents = {file.digest: file for file in needed}
-        for digest, file in contents.items():
-            self.files.write_atomic(f"{store_of(remote_dir)}/{digest}", file.data, 0o600)
+        for digest, data in {file.digest: file.data for file in needed}.items():
+            self.files.write_atomic(f"{store_of(remote_dir)}/{digest}", data, 0o600)
         if needed and missing(needed):
             raise failure("push-missing", wait=True)
-        return sum(len(file.data) for file in contents.values())
 
     def run(self, script: str, *, timeout_s: float = COMMAND_LIMIT_S) -> CommandResult:
         """Run a shell script in a login shell. `status` is None if it is unknown how it ended (see `CommandResult`).

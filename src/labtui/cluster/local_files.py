@@ -28,13 +28,13 @@ class LinkRefused(OSError):
     """A link, a path out of the folder, something that is not a regular file, or a file that is too large."""
 
 
-def open_inside(root: Path, path: Path | str, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
+def open_inside(root: Path, path: Path | str, flags: int = os.O_RDONLY) -> int:
     """Open the regular file at `path` (absolute, or relative to `root`); return its descriptor. Raises OSError."""
     with _open_parent(root, path) as (dir_fd, name):
         if dir_fd is None:
             _refuse_link(name, dir_fd)
         try:
-            file_fd = os.open(name, (flags & ~os.O_TRUNC) | _FLAGS, mode, dir_fd=dir_fd)
+            file_fd = os.open(name, (flags & ~os.O_TRUNC) | _FLAGS, 0o600, dir_fd=dir_fd)
         except OSError as error:
             raise _link_error(error, name, dir_fd) from error
     status = os.fstat(file_fd)
@@ -239,14 +239,14 @@ def _link_error(error: OSError, name: str, dir_fd: int | None) -> OSError:
 # --------------------------------------------------------------------------- replacing files
 
 
-def write_atomic(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Write a file with these permissions under a temporary name in its folder, flush it to disk, and rename it.
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write a file for its owner only under a temporary name in its folder, flush it to disk, and rename it.
 
     Raises:
         OSError: it cannot be written; an existing file is unchanged, and nothing else is left behind.
     """
     path = path.resolve()  # outside lab folders a link is the user's own: follow it
-    write_inside(path.parent, path.name, data, mode)
+    write_inside(path.parent, path.name, data)
 
 
 def write_private(root: Path, path: Path, data: bytes) -> None:

@@ -45,15 +45,14 @@ class ClusterWorker:
         self._submitter = Submitter(context)
         self._log_follower = LogFollower(context)
         self._poller = Poller(context, self._submitter)
-        duties: tuple[Any, ...] = (self._submitter, self._poller, self._log_follower)
-        self._on_cluster = dict(zip(("submit", "queue", "logs"), duties, strict=True))
+        duties = {"submit": self._submitter, "queue": self._poller, "logs": self._log_follower}
+        self._on_cluster: dict[str, Any] = duties
         self._watchdog = worker_context.Watchdog(
             context.clock, self._on_wake_up, self._connection.mark_stale, context.cluster.close
         )
         self._stop_watchdog: Callable[[], None] = lambda: None
         self._closing = threading.Event()
         self._pause_until = 0.0
-        self._duty = ""
         self._waiting: set[str] = set()
         """The duties that wait for an answer."""
         self._thread = threading.Thread(target=self._run, name="labtui-cluster-worker", daemon=True)
@@ -180,9 +179,6 @@ class ClusterWorker:
         except ConnectionLost as error:
             if not self._closing.is_set():
                 self._on_connection_lost(error)
-        except LabError as error:
-            self._context.set_problem(f"{FAULT_KEY}:{self._duty}", error)
-            self._pause_until = self._context.clock.steady() + _PAUSE_AFTER_FAULT_S
         except Exception as error:  # the session continues; the error panel names the log file
             self._context.faults.write(error)
             problem = failure("bug-named", kind=type(error).__name__, file=self._context.faults.path.name)
@@ -234,10 +230,17 @@ class ClusterWorker:
                 self._context.note_change()
 
     def _run_duty(self, name: str, step: Callable[[], Task | None]) -> Task:
-        self._duty = name
         self._waiting.add(name)
         try:
             yield from step() or ()
+        except ConnectionLost:
+            raise
+        except (
+            LabError
+        ) as error:  # raised here, because an answer comes back as a request that nobody waits for
+            self._context.set_problem(f"{FAULT_KEY}:{name}", error)
+            self._pause_until = self._context.clock.steady() + _PAUSE_AFTER_FAULT_S
+            return
         finally:
             self._waiting.discard(name)
         self._connection.record_answer()

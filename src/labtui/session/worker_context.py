@@ -245,7 +245,7 @@ class ConnectionMonitor:
             return
         try:
             self._context.cluster.ping(PING_DEADLINE_S)
-        except ConnectionLost as error:
+        except LabError as error:  # a server that refuses a file channel, too
             self.mark_lost(error)
         else:
             self.record_answer()
