@@ -243,7 +243,7 @@ def test_the_time_left_goes_down_inside_an_epoch_and_is_at_most_what_the_job_has
     """Before the first epoch that counts by what is expected, then by the run's own pace."""
 
     def begun(**limit: float) -> View:
-        job = sent(JobPhase.RUNNING, start_time=NOW, **limit)
+        job = sent(JobPhase.RUNNING, **({"start_time": NOW} | limit))
         now = {"refreshed_at": NOW, "cluster_time": NOW, "connection": ConnectionState(status="online")}
         return seen(LabState(runs={1: in_epochs(*[NOW] * epochs)}, submissions={"lt1": job}, **now))
 
@@ -258,6 +258,10 @@ def test_the_time_left_goes_down_inside_an_epoch_and_is_at_most_what_the_job_has
     assert state_text(limited, limited.every[1], ROLES, 21).plain.endswith("  0:04 to limit")
     past = replace(limited, now=NOW + 74)  # Slurm ends it a little later
     assert (title_remark(past), words.live_reason(past)) == (" for 1:14", "Run 1 is past its time limit.")
+    for limit, warning in (102.0, ""), (100.5, "At this pace its time limit will end it in epoch 5 of 5."):
+        runs = {1: in_epochs(*[NOW - 8] * 4)}  # its last epoch has a second left
+        tight = replace(begun(start_time=NOW - 100, time_limit_s=limit).state, runs=runs)
+        assert words.limit_warning(seen(tight).every[1], seen(tight)) == warning
     assert not View(state=past.state, loading=True).tasks and View(state=past.state).tasks, "with titles only"
 
 

@@ -94,8 +94,9 @@ def _refresh(lab: OpenLab, *, all_jobs: bool) -> None:
 
 
 def _row(view: View, line: RunLine, profile: Profile, served: bool) -> dict[str, Any]:
-    from labtui.results.cost import limit_warning, training_gpu_hours
+    from labtui.results.cost import training_gpu_hours
     from labtui.slurm.states import waiting_reason
+    from labtui.tui.format import limit_warning
 
     state, run = view.state, line.run
     submission = state.submissions[run.token]
@@ -109,7 +110,7 @@ def _row(view: View, line: RunLine, profile: Profile, served: bool) -> dict[str,
         "submission": sent | {"sentence": waiting_reason(state, profile, submission, served=served)},
         "gpu_hours_trained": training_gpu_hours(run.used.n_gpus, run),
         "job": submission.job,
-        "limit_warning": limit_warning(submission, state.runs[run.run_id], line.row, state.cluster_time),
+        "limit_warning": limit_warning(line, view),
     }
     return dict(msgspec.to_builtins(row))
 

@@ -390,6 +390,10 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
             ran = max(ran, min(cluster_time - self.start_time, limit))
         return ran
 
+    def limit_left(self, cluster_time: float | None) -> float:
+        """The seconds that its time limit still allows; infinite where it has none."""
+        return max(0.0, self.time_limit_s - self.ran_s(cluster_time)) if self.time_limit_s else math.inf
+
 
 class EpochSample(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Time and metrics of one epoch of one run.

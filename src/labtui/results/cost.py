@@ -1,13 +1,13 @@
-"""Computing time spent and left: GPU-hours of jobs and runs, GPU use, time limits."""
+"""Computing time spent and left: GPU-hours of jobs and runs, GPU use."""
 
 import statistics
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from labtui.domain.model import JobPhase, JobView, RunPhase
+from labtui.domain.model import JobPhase, JobView
 from labtui.domain.run import RunRecord
-from labtui.domain.state import LabState, RunState, SubmissionState
+from labtui.domain.state import LabState, SubmissionState
 from labtui.results.measured import MeasuredRun, grouped
 from labtui.results.numbers import ABSENT, Column, fixed
 from labtui.results.rows import ResultRow
@@ -135,32 +135,3 @@ def run_utilization(run: MeasuredRun, samples: Sequence[GpuSample]) -> RunUtiliz
     steady = statistics.fmean(busy) if len(busy) >= MIN_SAMPLES * n_gpus else None
     standing_by = sum(index >= n_gpus and not any(found) for index, found in load.items())
     return RunUtilization(run=run, steady=steady, standing_by=standing_by)
-
-
-# --------------------------------------------------------------------------- time limits
-
-
-def limit_warning(
-    submission: SubmissionState | None, run: RunState, row: ResultRow | None, now: float | None
-) -> str:
-    """A warning that a job's time limit will or may end its run too early; "" when it will not.
-
-    `row` has the run's epoch time, `now` is the cluster's time.
-    """
-    if submission is None or submission.cancelling or (job := submission.job) is None:
-        return ""
-    if job.phase is not JobPhase.RUNNING or not job.time_limit_s:
-        return ""
-    if run.phase is not RunPhase.RUNNING or row is None or row.epoch_seconds is None:
-        return ""
-    done, planned, seconds = run.epochs_read, run.spec.epochs, row.epoch_seconds
-    ran = max(job.ran_s(now), run.trained_s)  # its log may be newer than the queue's answer
-    rest, left = seconds.scaled(max(0, planned - done)), job.time_limit_s - ran
-    if rest.hi <= left:
-        return ""
-    # The log does not tell the time between epochs: at most all that was no epoch so far, the start-up included.
-    slowest = max(seconds.value, ran / max(1, done)) if len(submission.run_ids) == 1 else seconds.value
-    first, last = (min(planned, done + 1 + int(max(0.0, left) // pace)) for pace in (slowest, seconds.value))
-    sure = "will end it" if rest.lo > left else "may end it"
-    where = f"epoch {last}" if first == last else f"epochs {first} to {last}"
-    return f"At this pace its time limit {sure} in {where} of {planned}."

@@ -258,19 +258,22 @@ def cluster_now(view: View) -> float | None:
     return cluster_time + max(0.0, view.now - read_at) * (view.factor or 1.0)
 
 
+def in_epoch(line: RunLine, view: View) -> float:
+    """The seconds that a run's current epoch has taken so far; 0 where that is not known."""
+    began, now = last_epoch_end(line, view, line.run_id), cluster_now(view)
+    return max(0.0, now - began) if began is not None and now is not None else 0.0
+
+
 def time_left(line: RunLine, view: View) -> tuple[float | None, float]:
     """The seconds a running training needs, by its pace or as expected (None: unknown), and those its limit allows."""
-    run, began, now = line.run, last_epoch_end(line, view, line.run_id), cluster_now(view)
-    passed = max(0.0, now - began) if began is not None and now is not None else 0.0  # of the current epoch
-    trains, most = line.word == RunPhase.RUNNING, math.inf
-    if not trains or "epochs" in run.spec.unknown or not run.spec.epochs:
-        return None, most
-    if line.job is not None and line.job.time_limit_s:
-        most = line.job.time_limit_s - line.job.ran_s(now)
+    run, passed = line.run, in_epoch(line, view)
+    if line.word != RunPhase.RUNNING or "epochs" in run.spec.unknown or not run.spec.epochs:
+        return None, math.inf
+    most = line.job.limit_left(cluster_now(view)) if line.job is not None else math.inf
     if line.row is not None and line.row.epoch_seconds is not None:
         pace, missing = line.row.epoch_seconds.value, max(0, run.spec.epochs - run.epochs_read)
         left = pace * missing - min(pace, passed)
-    elif view.edition is None or began is None:
+    elif view.edition is None or last_epoch_end(line, view, line.run_id) is None:
         return None, most
     else:
         from labtui.lab.expected_time import run_seconds
@@ -280,6 +283,26 @@ def time_left(line: RunLine, view: View) -> tuple[float | None, float]:
         if left <= 0:
             return None, most
     return max(0.0, left), most
+
+
+def limit_warning(line: RunLine, view: View) -> str:
+    """A warning that a run's time limit will or may end it too early; "" when it will not."""
+    seconds = line.row.epoch_seconds if line.row is not None else None
+    job, now = line.job, cluster_now(view)
+    if line.left_s is None or line.submission is None or job is None or seconds is None:
+        return ""
+    done, planned, left = line.run.epochs_read, line.run.spec.epochs, job.limit_left(now)
+    passed = min(seconds.value, in_epoch(line, view))
+    rest = seconds.scaled(max(0, planned - done)).minus(Interval.exact(passed))
+    if rest.hi <= left:
+        return ""
+    # The log does not tell the time between epochs: at most all that was no epoch so far, the start-up included.
+    share = (job.ran_s(now) - passed) / max(1, done)
+    slowest = max(seconds.value, share) if len(line.submission.run_ids) == 1 else seconds.value
+    first, last = (min(planned, done + 1 + int((left + passed) // pace)) for pace in (slowest, seconds.value))
+    sure = "will end it" if rest.lo > left else "may end it"
+    where = f"epoch {last}" if first == last else f"epochs {first} to {last}"
+    return f"At this pace its time limit {sure} in {where} of {planned}."
 
 
 def last_epoch_end(line: RunLine, view: View, last: int) -> float | None:

@@ -324,7 +324,6 @@ def explain(line: RunLine) -> str:
 
 def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles) -> Text:
     """The facts of a run: epoch, loss, accuracy, GPU use, why it waits, a warning about its time limit."""
-    from labtui.results.cost import limit_warning
     from labtui.results.numbers import memory_text, percent_text, whole_text
 
     run, spec = line.run, line.run.used
@@ -360,7 +359,7 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
     waits = words.why_it_waits(view, line)
     text.append(f"\n\n{waits}" if waits else "", styles.soft)
     left_out = f"Not counted: {line.why_not}." if line.phase is RunPhase.DONE and line.why_not else ""
-    warning = limit_warning(line.submission, line.run, line.row, words.cluster_now(view)) or left_out
+    warning = words.limit_warning(line, view) or left_out
     return text.append(f"\n{warning}" if warning else "", styles.warn)
 
 
