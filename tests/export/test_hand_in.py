@@ -167,7 +167,11 @@ def test_what_a_task_is_compared_with_does_not_stand_for_its_own_runs(tmp_path):
 
 
 def test_the_edition_decides_what_is_drawn_as_bars_and_open_questions_are_one_line(tmp_path):
-    document = hand_in(make_lab(tmp_path / "lab", "hpc4ai-ch10").contents())
+    document = hand_in(contents := make_lab(tmp_path / "lab", "hpc4ai-ch10").contents())
+    *tasks, sources = [page.task or page.kind for page in default_pages(contents)]
+    assert (tasks, sources) == ([f"10.{task}" for task in range(3, 8)], "sources"), (
+        "of an edition without pages"
+    )
     for texts in (map(page_text, document.pages), document.notes):
         assert any("questions 1, 2, 3, 4, 5 (answers/10.5.md)" in text for text in texts)
     files = [note.partition("answers/")[2] for note in document.notes if "No answer yet" in note]
@@ -188,13 +192,6 @@ def test_the_title_page_has_key_numbers_the_overview_its_machines_and_a_report_n
     assert any("training accuracy" in label for _, label in hand_in(lab.contents()).facts)
     names = {path.name for path in export_lab(lab.folder.path, plots=False, state=lab.state).files}
     assert names >= {"report.pdf", "analysis.ipynb"} and not names & {"deck.pptx", "deck.pdf"}
-
-
-def test_an_edition_without_pages_gets_the_charts_its_checks_ask_for(tmp_path):
-    contents = make_lab(tmp_path / "lab", "hpc4ai-ch10").contents()
-    pages = list(default_pages(contents))
-    assert [page.task for page in pages if page.kind == "task"] == ["10.3", "10.4", "10.5", "10.6", "10.7"]
-    assert pages[-1].kind == "sources" and hand_in(contents).pages
 
 
 def test_precise_and_as_printed_stand_side_by_side():
@@ -275,9 +272,8 @@ def test_small_runs_of_a_real_cluster_are_never_called_practice(tmp_path):
     files = [chart_text(spec) for page in document.pages for spec in page.charts]
     assert document.mark == MARK_LINES["small"] and all("(small run)" in text for text in files)
     assert files and all(spec.mark == "small" for spec in lab_plots(contents.measurements, contents.named))
-    words = "\n".join(
-        (*map(page_text, document.pages), *files, report_text(contents.results), document.stamp)
-    )
+    pages = map(page_text, document.pages)
+    words = "\n".join((*pages, *files, report_text(contents.results), document.stamp))
     assert "practice" not in words.lower() and "(small run)" in words
     rows = results_json(contents.results)["rows"]
     assert rows and all(row["small"] and not row["practice"] for row in rows)

@@ -79,7 +79,7 @@ def test_runs_of_own_scripts_are_pooled_and_compared_with_the_same_script_and_op
         ("ResNet50 (script b.py, base 4)", 1, 1),
     ]
     assert all(len({row.configuration.tuning for row in line.rows}) == 1 for line in scaling_lines(rows))
-    assert "No one-GPU run of this model has the same options (here script a.py, base 8), so" in str(
+    assert "one-GPU run of this model has the same options (here script a.py, base 8), so" in str(
         rows[3].notes
     )
 

@@ -3,11 +3,12 @@
 import pytest
 from msgspec.structs import replace
 
-from labtui.domain.model import Diagnosis, JobPhase
+from labtui.domain.model import Diagnosis, JobPhase, RunPhase
 from labtui.domain.state import LabState, LogState
 from labtui.results.compute import compute_results
-from labtui.results.cost import lab_cost, run_utilization
+from labtui.results.cost import lab_cost, limit_warning, run_utilization
 from labtui.results.measured import measured_from_state
+from labtui.results.messages import results_message
 from labtui.results.report import cost_json, cost_lines, report_text
 from labtui.training_logs.gpu_sampler import GpuSample
 from tests import changes
@@ -46,12 +47,8 @@ def test_a_running_job_grows_and_practice_costs_nothing():
     assert (cost.total.allocated, cost.total.used) == (0, pytest.approx(5 * 40 / 3600))
     tasks = {f"{used}": replace(cost.total, used=used) for used in (0.004, 0.014, 0.074, 0.048)}
     _, more, *rows = cost_lines(replace(cost, total=replace(cost.total, used=0.14), tasks=tasks))
-    assert "do not ask Slurm" in more and [row.split()[-2] for row in rows] == [
-        "0.00",
-        "0.01",
-        "0.07",
-        "0.05",
-    ]
+    shown = " ".join(row.split()[-2] for row in rows)
+    assert "do not ask Slurm" in more and shown == "0.00 0.01 0.07 0.05"
     told, sample = (epoch(1, 9), epoch(2, 5, ended_at=14.0)), GpuSample(at=12.0, index=0, utilization=0.9)
     made = [run(1, [], epochs=told, tuning=tuning) for tuning in ((), (("device", "cpu"),))]
     assert [run_utilization(each, [sample]) is None for each in made] == [False, True], "on CPU devices"
@@ -73,6 +70,21 @@ def test_gpu_hours_follow_the_clusters_clock_and_stay_below_the_limit():
     ended_by_its_log = {"phase": JobPhase.FINISHED, "elapsed_s": None}
     assert hours(9e9, **ended_by_its_log) == pytest.approx(4 * 80 / 3600), "while Slurm does not answer"
     assert hours(None, phase=JobPhase.FINISHED, end_time=2830.0) == pytest.approx(4 * 1830 / 3600)
+
+
+@pytest.mark.parametrize(
+    ("count", "limit", "said"), [(5, 560, "may end"), (6, 560, "will end"), (5, 600, "")]
+)
+def test_a_limit_will_end_a_run_only_where_whole_epochs_do_not_fit(count, limit, said):
+    state, made = lab(phase=JobPhase.RUNNING), [epoch(n, 100.0) for n in range(1, 5)]
+    sent, row = state.submissions["t1"], compute_results([run(1, [], epochs=tuple(made))]).rows[0]
+    sent = replace(sent, job=replace(sent.job, time_limit_s=float(limit), elapsed_s=480.0))
+    told = replace(state.runs[1], phase=RunPhase.RUNNING, spec=spec(1, count), epochs=tuple(made))
+    text = limit_warning(sent, told, row, None)
+    assert said in text and bool(said) is bool(text)
+    lengths = {1: 5, 4: count}
+    rows = [run(n, [], epochs=tuple(epoch(at, 100 / n) for at in range(1, lengths[n]))) for n in lengths]
+    assert ("GPU-hours" in results_message(compute_results(rows))) is (lengths[1] == count)
 
 
 def test_runs_of_a_folder_know_their_job_and_log():

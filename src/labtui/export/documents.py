@@ -144,8 +144,8 @@ def _words_height(page: Page, *, short: bool = True) -> float:
     answers = [[plain(a.short if short else a.question, "note"), *a.blocks] for a in page.answered]
     heights = [sum(block_height(each, width) for each in blocks) for blocks in answers]
     rows = (max(heights[at : at + columns]) + 0.1 for at in range(0, len(heights), columns))
-    least = 0.7  # as in `document.typ`
-    return (max(sum(rows), least) + 0.15) * bool(heights) + 0.4 * len(page.warnings)
+    # the least as in `document.typ`
+    return (max(sum(rows), 0.7) + 0.15) * bool(heights) + 0.4 * len(page.warnings)
 
 
 def column_width(columns: int) -> float:

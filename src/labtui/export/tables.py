@@ -132,8 +132,7 @@ def title_facts(results: Results, *, accuracy: bool = False) -> Facts:
         many, network = messages.count_words(row.n_gpus or 0), clean(row.configuration.network)
         facts.append((_times(row.speedup), f"{messages.faster(row)} on {many} as on one, {network}"))
     if accuracy and (curve := best_curve(results)) is not None:
-        which = "validation" if curve.validation else "training"
-        top = curve.best
+        which, top = "validation" if curve.validation else "training", curve.best
         facts.append((numbers.percent_text(top.accuracy), f"best {which} accuracy, epoch {top.epoch}"))
     timed = [row for row in results.programs if row.speedup is not None and row.processes > 1]
     if timed and not facts:
@@ -213,10 +212,8 @@ def _record(row: ResultRow, fields: dict[str, Any]) -> dict[str, Any]:
             record |= {f"{name}_lo": known.lo, f"{name}_hi": known.hi}
     record["tuning"], record["notes"] = ", ".join(fields.get("tuning", ())), " ".join(row.notes)
     newest = measured.newest_validated(row.members)
-    record |= {
-        "sources": cite(row.origins, most=20),
-        "val_accuracy": newest and measured.validated(newest.run),
-    }
+    record["sources"] = cite(row.origins, most=20)
+    record["val_accuracy"] = newest and measured.validated(newest.run)
     for name in ("model", "data_set", "size", "tuning", "sources", "notes"):
         record[name] = spreadsheet_cell(record.get(name) or "")
     return record
