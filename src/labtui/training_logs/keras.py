@@ -93,9 +93,8 @@ def read_first_step(text: str) -> FirstStep | None:
     unit = _read_unit(match["unit"] or "")
     low, high = unit[1].bounds if unit else (0.0, math.inf)
     if total is not None and total > 1:
-        left = 0
-        for part in match["left"].split(":"):  # ``H:MM:SS``, ``M:SS`` or seconds
-            left = 60 * left + int(part)
+        parts = reversed(match["left"].split(":"))  # ``H:MM:SS``, ``M:SS`` or seconds
+        left = sum(int(part) * 60**place for place, part in enumerate(parts))
         low, high = max(low, left / (total - 1)), min(high, (left + 1) / (total - 1))
     return FirstStep(total, (low, high)) if low <= high < math.inf else None
 

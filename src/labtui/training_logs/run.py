@@ -294,8 +294,7 @@ class OpenRun(msgspec.Struct):
             return
         if said.success and self.records.open is not None:
             self.note(f"Epoch {self.records.open.number} began, but its end is not in the log.")
-        if said.outcome is not None and self.failure is None:
-            self.failure = said.outcome
+        self.failure = self.failure or said.outcome
         self.ended = True
 
     def fail(self, outcome: Outcome) -> None:

@@ -344,5 +344,4 @@ def complete(fold: Fold, *, proven: bool) -> None:
 def _repeats(run: OpenRun, said: Batch, last: Batch) -> bool:
     """Whether a batch that does not continue the epoch is another rank's; else a training begins again."""
     again = (said.epoch, said.index) == (last.epoch, last.index)
-    again = again or (run.interleaved and said.epoch >= last.epoch - 1)
-    return said.index > 1 or (again and not run.fresh)
+    return said.index > 1 or (not run.fresh and (again or (run.interleaved and said.epoch >= last.epoch - 1)))
