@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import JobPhase
 from labtui.results.cost import lab_cost
+from labtui.results.measured import NO_GPU_DOUBT
 from labtui.session.folder import LabFolder
 from labtui.session.run_matcher import UNPLANNED, match_runs
 from labtui.session.settings import changed
@@ -109,13 +110,11 @@ def test_epochs_that_only_standard_error_shows_are_the_runs_with_their_place_the
     (b"Model ResNet50 4 GPUs\n", "GPUs 4, planned 1"),
 ])  # fmt: skip
 def test_a_log_of_another_training_says_what_was_planned_and_what_ran(bench, head, differs):
-    """Nothing is credited, and the reason stands at the run."""
     run_one(bench, head + keras_log(40, 14, 14, 14, 14, head=False))
     run = the_run(bench)
     assert (run.epochs, run.outcome, run.cause) == ((), "unfinished", "another training")
-    (found,) = run.diagnosis
-    assert (found.kind, found.line) == ("contradiction", 1)
-    assert found.text == f"The log is of another training: {differs}."
+    found, text = run.diagnosis[0], f"The log is of another training: {differs}."
+    assert (found.kind, found.line, found.text) == ("contradiction", 1, text)
 
 
 @pytest.mark.parametrize(("state", "outcome"), [
@@ -160,6 +159,7 @@ def test_a_run_planned_for_a_gpu_that_had_none_is_on_the_cpu_everywhere(bench, a
     (b"Model ResNet50 2 GPUs\nEpoch 1/5\nModel ResNet50 4 GPUs\nEpoch 1/5\n", [  # in their order
         "FileNotFoundError: [Errno 2] No such file or directory: 'a'", "ResourceExhaustedError: OOM when",
     ]),
+    (b"Model ResNet50 2 GPUs\nEpoch 1/5\nModel ResNet50 4 GPUs\nEpoch 1/5\n", [NO_CUDA.strip()]),
 ])  # fmt: skip
 def test_of_the_errors_of_several_sizes_each_run_shows_its_own(bench, log, errors):
     planned = draft(2)
@@ -168,7 +168,7 @@ def test_of_the_errors_of_several_sizes_each_run_shows_its_own(bench, log, error
     err = "".join(f"{error}\n{ended}" for error in errors).encode()
     run_one(bench, log, err, state="FAILED", job=replace(planned, runs=(*planned.runs, four)))
     texts = [[found.text for found in run.diagnosis] for run in bench.session.state.runs.values()]
-    assert texts == [[error] for error in errors]
+    assert texts == ([[NO_GPU_DOUBT]] * 2 if NO_CUDA.strip() in errors else [[error] for error in errors])
 
 
 def run_one(

@@ -202,10 +202,8 @@ class Controller:
         with self.lock:
             job = self.jobs[job_id]
             if job.state == RUNNING:
-                found = f"Detected 1 oom_kill event in StepId={job_id}.batch."
-                self.runner.write_error(
-                    job, f"slurmstepd: error: {found} Some of the step tasks have been OOM Killed."
-                )
+                found = f"slurmstepd: error: Detected 1 oom_kill event in StepId={job_id}.batch."
+                self.runner.write_error(job, f"{found} Some of the step tasks have been OOM Killed.")
                 job.wanted = "OUT_OF_MEMORY"
                 self.runner.signal(job_id, SIGKILL)
 

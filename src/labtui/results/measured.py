@@ -171,18 +171,21 @@ def _startup(submission: SubmissionState, state: LabState) -> float | None:
     return rest / len(runs) if rest > 0 else None
 
 
-def _no_gpu(run: ParsedRun, report: LogReport) -> tuple[bool, tuple[str, ...]]:
-    """Whether this run found no GPU, and a doubt where the log has several runs and does not say which one.
+NO_GPU_DOUBT = "The job's .err says that a training found no GPU, but not which one of these runs."
+
+
+def found_no_gpu(run: ParsedRun, report: LogReport) -> bool | None:
+    """Whether this run found no GPU; None (`NO_GPU_DOUBT`) where the log has several and does not say which one.
 
     A practice or small run is expected to have none.
     """
     lines = [found for found in report.diagnosis if found.kind == "no-gpu"]
     if not lines or run.device == "cpu" or run.mark:
-        return False, ()
+        return False
     mine = any(line.stream == run.stream and run.first_line <= line.line <= run.last_line for line in lines)
-    if mine or len(report.runs) == 1 or all(line.stream == run.stream for line in lines):
-        return mine or len(report.runs) == 1, ()
-    return False, ("The job's .err says that a training found no GPU, but not which one of these runs.",)
+    if mine or len(report.runs) == 1:
+        return True
+    return False if all(line.stream == run.stream for line in lines) else None
 
 
 def measured_from_reports(reports: Iterable[tuple[str, LogReport]]) -> tuple[MeasuredRun, ...]:
@@ -194,12 +197,12 @@ def measured_from_reports(reports: Iterable[tuple[str, LogReport]]) -> tuple[Mea
     measured = []
     for path, report in reports:
         for run in report.runs:
-            no_gpu, unsure = _no_gpu(named := _complete_from_name(run, path), report)
-            told = replace(named, notes=(*unsure, *named.notes))
+            seen = found_no_gpu(named := _complete_from_name(run, path), report)
+            told = named if seen is not None else replace(named, notes=(NO_GPU_DOUBT, *named.notes))
             pieces = PurePath(path).name.split(".")  # %x.%j.out
             job = pieces[-2] if len(pieces) >= 3 and job_id(pieces[-2]) else ""
-            source = path if run.stream == "out" else f"{path.removesuffix('.out')}.err"
-            measured.append(MeasuredRun(run=told, job_id=job, source=source, mark=run.mark, no_gpu=no_gpu))
+            log = path if run.stream == "out" else f"{path.removesuffix('.out')}.err"
+            measured.append(MeasuredRun(run=told, job_id=job, source=log, mark=run.mark, no_gpu=bool(seen)))
     return tuple(measured)
 
 

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from labtui.domain.model import Diagnosis, JobView, Outcome, RunSpec, Stream, plural
 from labtui.domain.run import RunFacts, RunRecord, planned_facts
 from labtui.domain.state import LabState, RunState, SubmissionState, new_run
+from labtui.results.measured import NO_GPU_DOUBT, found_no_gpu
 from labtui.slurm.states import FINISHED, OUTCOMES, explain_reason, told_outcome
 from labtui.training_logs.diagnosis import join_streams, runs_of_job
 from labtui.training_logs.patterns import own_pattern
@@ -383,6 +384,9 @@ def _diagnosis(report: LogReport, parsed: ParsedRun | None, spec: RunSpec) -> tu
     own = tuple(item for item in every if item not in others and _concerns(item, parsed, spec))
     if parsed.mark:  # a practice or small run needs no GPU
         own = tuple(item for item in own if item.kind != "no-gpu")
+    elif spec.device == "gpu" and not parsed.names_gpus and found_no_gpu(parsed, report) is None:
+        doubt = {"kind": "contradiction", "text": NO_GPU_DOUBT}
+        own = tuple(replace(item, **doubt) if item.kind == "no-gpu" else item for item in own)
     if parsed.outcome == "completed":  # report surprises, but not the failure of another run
         return tuple(item for item in own if item.stream == parsed.stream or item.kind in _SURPRISES)
     return own or every or report.diagnosis
