@@ -3,10 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
-from labtui.domain.model import Diagnosis, JobPhase, RunPhase
+from labtui.domain.model import Diagnosis, JobPhase
 from labtui.domain.state import LabState, LogState
 from labtui.results.compute import compute_results
-from labtui.results.cost import lab_cost, limit_warning, run_utilization
+from labtui.results.cost import lab_cost, run_utilization
 from labtui.results.measured import measured_from_state
 from labtui.results.messages import results_message
 from labtui.results.report import cost_json, cost_lines, report_text
@@ -72,19 +72,11 @@ def test_gpu_hours_follow_the_clusters_clock_and_stay_below_the_limit():
     assert hours(None, phase=JobPhase.FINISHED, end_time=2830.0) == pytest.approx(4 * 1830 / 3600)
 
 
-@pytest.mark.parametrize(
-    ("count", "limit", "said"), [(5, 560, "may end"), (6, 560, "will end"), (5, 600, "")]
-)
-def test_a_limit_will_end_a_run_only_where_whole_epochs_do_not_fit(count, limit, said):
-    state, made = lab(phase=JobPhase.RUNNING), [epoch(n, 100.0) for n in range(1, 5)]
-    sent, row = state.submissions["t1"], compute_results([run(1, [], epochs=tuple(made))]).rows[0]
-    sent = replace(sent, job=replace(sent.job, time_limit_s=float(limit), elapsed_s=480.0))
-    told = replace(state.runs[1], phase=RunPhase.RUNNING, spec=spec(1, count), epochs=tuple(made))
-    text = limit_warning(sent, told, row, None)
-    assert said in text and bool(said) is bool(text)
-    lengths = {1: 5, 4: count}
-    rows = [run(n, [], epochs=tuple(epoch(at, 100 / n) for at in range(1, lengths[n]))) for n in lengths]
-    assert ("GPU-hours" in results_message(compute_results(rows))) is (lengths[1] == count)
+@pytest.mark.parametrize("count", [5, 6])
+def test_gpu_hours_are_compared_of_trainings_of_one_length_only(count):
+    times = {1: [100.0] * 5, 4: [25.0] * count}
+    rows = [run(n, [], epochs=tuple(epoch(at, s) for at, s in enumerate(times[n], 1))) for n in times]
+    assert ("times the GPU-hours" in results_message(compute_results(rows))) is (count == 5)
 
 
 def test_runs_of_a_folder_know_their_job_and_log():
