@@ -14,7 +14,6 @@ from labtui.session.labs import (
     LABS,
     AnswerFiles,
     answer_path,
-    check_folder,
     gather_evidence,
     load_edition,
     open_answers,
@@ -44,12 +43,6 @@ def test_editions_by_id_by_path_and_from_the_lab_folder(folder):
     for name, error in (("nowhere.toml", DataError), ("..", UsageError)):
         with pytest.raises(error):
             load_edition(name, folder)
-
-
-def test_evidence_of_a_fresh_folder(folder):
-    evidence = gather_evidence(folder, EDITION, LabState())
-    assert evidence.originals["ResNet50.py"].sha256 == evidence.scripts["ResNet50.py"].sha256
-    assert {box.status for box in check_folder(folder, EDITION, LabState())} <= {"open", "partial"}
 
 
 def test_exports_are_known_by_their_names(folder):

@@ -403,6 +403,15 @@ def selected(state: LabState, checks: Mapping[str, TaskCheck] = MappingProxyType
     return model.view().run_id
 
 
+def test_without_an_edition_no_number_of_images_is_assumed(filled_session):
+    (model := ViewModel(filled_session)).load_edition()
+    runs = {n: replace(run, images=None) for n, run in model.state.runs.items()}  # the logs do not say it
+    model.state = replace(model.state, runs=runs)
+    assert {row.images for row in model.view().results.measured} == {Interval.exact(50_000)}
+    model.edition, model._cached = None, ((), {})  # as if it could not be read
+    assert Interval.exact(50_000) not in {row.images for row in model.view().results.measured}
+
+
 def sent(phase: JobPhase, **more: Any) -> SubmissionState:
     """The submission of one run, with its job."""
     job = JobView(job_id="7", phase=phase, **({"slurm_state": phase.value.upper()} | more))

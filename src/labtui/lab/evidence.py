@@ -177,7 +177,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     state: LabState = LabState()
-    results: Results = Results(images=50_000)
+    results: Results = Results()
     scripts: Mapping[str, FileFact] = {}
     originals: Mapping[str, FileFact] = {}
     exports: tuple[ExportFact, ...] = ()

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from labtui.domain.model import EpochSample, Interval, Program
 from labtui.domain.run import Mark
 from labtui.domain.tuning import distinguishing_words
-from labtui.results.grouping import Configuration, LeftOut, devices
+from labtui.results.grouping import CIFAR10_IMAGES, Configuration, LeftOut, devices
 from labtui.results.measured import AsPrinted, MeasuredRun, Origin, grouped
 
 # Two-sided 95 % quantiles of Student's t for 1..30 degrees of freedom.
@@ -336,7 +336,7 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     are timed without epochs and are in none of the other fields.
     """
 
-    images: int
+    images: int = CIFAR10_IMAGES
     rows: tuple[ResultRow, ...] = ()
     fits: tuple[LawFit, ...] = ()
     left_out: tuple[LeftOut, ...] = ()

@@ -106,6 +106,13 @@ def _known_names(path: Path) -> dict[str, set[str]]:
 # --------------------------------------------------------------------------- evidence
 
 
+def lab_results(state: LabState, edition: Edition | None) -> Results:
+    """The results of a lab folder; of one whose edition cannot be read, with what its logs say alone."""
+    if edition is None:
+        return compute_results(measured_from_state(state))
+    return compute_results(measured_from_state(state, edition.run_scripts), images=edition.images)
+
+
 def gather_evidence(
     folder: LabFolder, edition: Edition, state: LabState, *, results: Results | None = None
 ) -> Evidence:
@@ -114,7 +121,6 @@ def gather_evidence(
     Raises:
         FolderError: when scripts or answers cannot be read.
     """
-    runs = measured_from_state(state, edition.run_scripts)
     files = folder.script_files()
     scripts = {name: FileFact(name, data) for name, data in files.items()}
     needed = needed_paths(folder, edition)
@@ -124,7 +130,7 @@ def gather_evidence(
         seen = {}
     return Evidence(
         state=state,
-        results=results or compute_results(runs, images=edition.images),
+        results=results or lab_results(state, edition),
         scripts=scripts,
         originals={**_originals(), **{name: scripts[name] for name in folder.unchanged_scripts(files)}},
         exports=tuple(_exports(folder, edition, state)),

@@ -222,11 +222,9 @@ class Session:
 
     def results(self) -> Results:
         """The results of this folder's runs, computed from the current state."""
-        from labtui.results.compute import compute_results
-        from labtui.results.measured import measured_from_state
+        from labtui.session.labs import lab_results
 
-        runs = measured_from_state(self.state, self.edition.run_scripts)
-        return compute_results(runs, images=self.edition.images)
+        return lab_results(self.state, self.edition)
 
     def drafts(self, task_id: str, overrides: PlanOverrides | None = None) -> tuple[SubmissionDraft, ...]:
         """The drafts that a task plans, with this folder's account, queue and paths; `overrides` come first.

@@ -100,15 +100,12 @@ class ViewModel:
         if self._cached[0] != mine:
             from labtui.results.catalogue import by_line, catalogue
             from labtui.results.charts import with_sizes
-            from labtui.results.compute import compute_results
-            from labtui.results.measured import measured_from_state
             from labtui.results.rows import renamed
+            from labtui.session.labs import lab_results
 
-            images = self.edition.images if self.edition is not None else 50_000
             names = self.edition.names if self.edition is not None else {}
-            scripts = self.edition.run_scripts if self.edition is not None else ()
             state = replace(self.state, runs={run.run_id: run for run in mine})
-            results = renamed(compute_results(measured_from_state(state, scripts), images=images), names)
+            results = renamed(lab_results(state, self.edition), names)
             sizes = planned_sizes(self.edition.task(self.task_id) if self.edition is not None else None)
             marked = self.session.practice
             found = (chart for chart in catalogue(results) if bool(chart.mark) is marked)
