@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from labtui.cluster.target import Endpoint, Overrides, resolve_hosts, split_address
+from labtui.cluster.target import Endpoint, Overrides, resolve_hosts
 from labtui.domain.errors import DataError, UsageError
-from labtui.domain.profile import Profile
+from labtui.domain.profile import Profile, split_address
 from labtui.session.settings import list_profiles, load_profile, parse_profile
 from tests.openssh import needs_openssh
 

@@ -305,7 +305,8 @@ def test_one_question_says_where_as_whom_and_what(received, tmp_path, monkeypatc
     profile = tmp_path / "small.toml"
     brought = 'quota_command = "lquota"\n'
     profile.write_text(f'{brought}{profile.read_text()}\n[launch]\nsetup = ["source /tmp/x"]\n')
-    wanted = changed(read_settings(received / "lab.toml"), user="nct01042", port=2222, identity="~/key")
+    at = {"host": "nct01042@login1:2222", "user": "me"}  # the address counts
+    wanted = changed(read_settings(received / "lab.toml"), **at, identity="~/key")
     write_settings(received / "lab.toml", wanted)
     monkeypatch.setattr(sys, "stdin", TextTerminal("n\n"))
     assert isinstance(ask_trust(received, given=False), trusting.NotTrusted)

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from labtui.cluster.local_files import expand_home
 from labtui.domain.errors import failure
-from labtui.domain.profile import Profile
+from labtui.domain.profile import Profile, split_address
 from labtui.domain.state import CLUSTER_OVER
 from labtui.slurm.values import number
 
@@ -224,24 +224,6 @@ def _ssh_settings(host: str, user: str, port: int | None, config_file: Path | No
         lines = answer.stderr.decode("utf-8", "replace").strip().splitlines()
         raise failure("ssh-config", host=host, text=lines[-1] if lines else "ssh -G failed")
     return parse_ssh_settings(answer.stdout.decode("utf-8", "replace"))
-
-
-def split_address(text: str) -> tuple[str, str, int | None]:
-    """(user, host, port) of ``[user@]host[:port]`` or ``ssh://...``; with a port, IPv6 addresses need brackets.
-
-    Raises:
-        UsageError: the text cannot be a host name.
-    """
-    rest = text.strip().removeprefix("ssh://").rstrip("/")
-    user, _, place = rest.rpartition("@")
-    match = re.fullmatch(r"\[([0-9A-Fa-f:.%]+)\](?::([0-9]{1,5}))?", place)
-    if match is None and place.count(":") > 1:
-        match = re.fullmatch(r"([0-9A-Fa-f:.%]+)()", place)
-    if match is None:
-        match = re.fullmatch(r"([^\s:@/\\'\"`$;&|<>-][^\s:@/\\'\"`$;&|<>]*)(?::([0-9]{1,5}))?", place)
-    if match is None or user.startswith("-"):
-        raise failure("bad-host", text=text)
-    return user, match[1], int(match[2]) if match[2] else None
 
 
 def parse_ssh_settings(text: str) -> SshSettings:

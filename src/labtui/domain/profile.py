@@ -175,3 +175,21 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """The site's host for copies; "" if it has none, or if the login host is not the site's."""
         known = not login_host or login_host in self.login_hosts
         return self.data_hosts[0] if known and self.data_hosts else ""
+
+
+def split_address(text: str) -> tuple[str, str, int | None]:
+    """(user, host, port) of ``[user@]host[:port]`` or ``ssh://...``; with a port, IPv6 addresses need brackets.
+
+    Raises:
+        UsageError: the text cannot be a host name.
+    """
+    rest = text.strip().removeprefix("ssh://").rstrip("/")
+    user, _, place = rest.rpartition("@")
+    match = re.fullmatch(r"\[([0-9A-Fa-f:.%]+)\](?::([0-9]{1,5}))?", place)
+    if match is None and place.count(":") > 1:
+        match = re.fullmatch(r"([0-9A-Fa-f:.%]+)()", place)
+    if match is None:
+        match = re.fullmatch(r"([^\s:@/\\'\"`$;&|<>-][^\s:@/\\'\"`$;&|<>]*)(?::([0-9]{1,5}))?", place)
+    if match is None or user.startswith("-"):
+        raise failure("bad-host", text=text)
+    return user, match[1], int(match[2]) if match[2] else None

@@ -24,6 +24,7 @@ from labtui.domain.model import Interval, SubmissionDraft
 from labtui.domain.state import LabState, SubmissionState
 from labtui.session.folder import SCRIPT_NAME, SHELL_SUFFIXES, list_remote, sent_as
 from labtui.session.planning import BY_HAND, plan
+from labtui.session.settings import login_of
 
 if TYPE_CHECKING:
     from labtui.preflight.findings import Finding
@@ -169,13 +170,12 @@ class _Login:
 
     def __init__(self, session: Session) -> None:
         settings, profile = session.settings, session.profile
-        user, port = settings.user or profile.user, settings.port or profile.port
-        host = settings.host or (profile.login_hosts[0] if profile.login_hosts else "HOST")
-        data_host = "" if settings.port else profile.data_host(settings.host)
+        user, host, port = login_of(settings, profile)
+        data_host = profile.data_host(host) if port == profile.port else ""
         self._port = [str(port)] if port not in {None, 22} else []
         self._key = ["-i", settings.identity] if settings.identity else []
-        self._target = f"{user}@{host}" if user else host
-        self._copies = f"{user}@{data_host or host}" if user else data_host or host
+        at = f"{user}@" * bool(user)
+        self._target, self._copies = f"{at}{host or 'HOST'}", f"{at}{data_host or host or 'HOST'}"
 
     def run(self, command: str) -> str:
         """A command for the cluster's login shell, quoted for the local one.

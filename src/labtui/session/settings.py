@@ -23,7 +23,7 @@ import platformdirs
 from labtui.cluster import local_files
 from labtui.domain import decode
 from labtui.domain.errors import DataError, FolderError, LabError, failure
-from labtui.domain.profile import Profile, check_image
+from labtui.domain.profile import Profile, check_image, split_address
 
 if TYPE_CHECKING:
     from labtui.cluster.target import Endpoint, Overrides
@@ -225,12 +225,21 @@ def hosts_of(settings: Settings, profile: Profile) -> tuple[Endpoint, ...]:
     return resolve_hosts(profile, overrides_of(settings))
 
 
+def login_of(settings: Settings, profile: Profile) -> tuple[str, str, int | None]:
+    """(user, host, port) of a login as set; "" and None where the SSH configuration decides.
+
+    Raises:
+        UsageError: the text of `host` cannot be a host name.
+    """
+    given = settings.host or next(iter(profile.login_hosts), "")
+    user, host, port = split_address(given) if given else ("", "", None)
+    return user or settings.user or profile.user, host, port or settings.port or profile.port
+
+
 def cluster_user(settings: Settings, profile: Profile) -> str:
     """The user name on the cluster: as set, or as the SSH configuration says; empty when that cannot be read."""
-    if settings.user or profile.user:
-        return settings.user or profile.user
     try:
-        return hosts_of(settings, profile)[0].user
+        return login_of(settings, profile)[0] or hosts_of(settings, profile)[0].user
     except LabError:
         return ""
 
@@ -310,9 +319,9 @@ def effects_of(folder: Path) -> tuple[str, ...]:
     """Sentences on where a lab folder would connect, as whom and through what, and on each command it brings."""
     try:
         settings, profile = load_named(folder)
+        host, port, user, _ = _connection_facts(settings, profile)
     except LabError as error:
         return (error.sentence,)
-    host, port, user, _ = _connection_facts(settings, profile)
     return (
         f"It would connect to {host or 'no host'}{f', port {port}' if port else ''}"
         f" as {user or 'the user of your SSH configuration'}"
@@ -372,8 +381,9 @@ def load_named(folder: Path) -> tuple[Settings, Profile]:
 
 def _connection_facts(settings: Settings, profile: Profile) -> tuple[str, ...]:
     """Host, port, user and expected host key fingerprint; "" where the SSH configuration decides."""
-    host = settings.host or ", ".join(profile.login_hosts)
-    return host, str(settings.port or profile.port or ""), settings.user or profile.user, settings.host_key
+    user, host, port = login_of(settings, profile)
+    hosts = host if settings.host else ", ".join(profile.login_hosts)
+    return hosts, str(port or ""), user, settings.host_key
 
 
 def _commands(settings: Settings, profile: Profile) -> tuple[str, ...]:
