@@ -364,6 +364,8 @@ async def test_what_another_program_writes_is_seen_by_the_checks(filled_session)
         os.utime(log, (2**31, 2**31))
         model.check_tasks(model.session.state)
         assert not model.deck_old, "the run still trains"
+        filled_session.feed(changes.connection("offline", sentence="It is cut.", since=NOW - 999))
+        await until(pilot, lambda: "run 4 has no known end yet" in model.checks["10.5"].missing, "as its row")
         filled_session.feed(changes.ended(4, "completed"))
         await until(pilot, lambda: model.deck_old)
 

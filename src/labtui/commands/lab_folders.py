@@ -173,8 +173,7 @@ def run_check(args: argparse.Namespace) -> int:
         edition = lab.session.edition
         task_ids = [task_of(edition, name).id for name in args.task] or [task.id for task in edition.tasks]
         view = View.of(lab.session, edition=edition)
-        runs = {number: line.run for number, line in view.every.items()}
-        checks = check_folder(lab.session.folder, edition, replace(lab.state, runs=runs))
+        checks = check_folder(lab.session.folder, edition, view.shown_state)
         view = replace(view, checks={check.task_id: check for check in checks})
         lines = {line.task_id: line for line in view.tasks}
         bill = lab_cost(lab.state, practice=lab.session.practice)

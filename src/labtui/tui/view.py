@@ -201,6 +201,11 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         runs = self.state.runs.items()
         return {at: _line_of(self, run, rows.get(at), left_out.get(at, "")) for at, run in runs}
 
+    @property
+    def shown_state(self) -> LabState:
+        """The state with its runs as all parts of a screen show them, for checks of the tasks."""
+        return replace(self.state, runs={at: line.run for at, line in self.every.items()})
+
     @cached_property
     def task(self) -> Task | None:
         return self.edition.task(self.task_id) if self.edition is not None else None

@@ -148,6 +148,7 @@ class ViewModel:
         from labtui.session.own_jobs import job_files
 
         folder, edition = self.session.folder, self.edition
+        state = View.of(self.session, state=state, edition=edition).shown_state
         # a log that only grows is not evidence
         jobs = [(each.status, each.job) for each in state.submissions.values()]
         names = {path.name for path in folder.path.glob("[!.]*") if ".db" not in path.name}
