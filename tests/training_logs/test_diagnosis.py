@@ -81,8 +81,9 @@ def test_failures_of_the_err_go_to_the_runs_that_stopped_in_order():
     assert all(one.stream == "err" for one in report.diagnosis)
 
 
-def test_a_cpu_job_finds_no_gpu_and_that_is_no_news():
-    err = TEXTS["no-gpu"][1] + "\n"
+@pytest.mark.parametrize("before", ["", "a/long/path " * 40])
+def test_a_cpu_job_finds_no_gpu_and_that_is_no_news(before):
+    err = f"{before}{TEXTS['no-gpu'][1]}\n"
     assert joined(samples.banner("ResNet50", 0, 256) + "196/196 - 220s - loss: 2.0\n", err).diagnosis == ()
     assert [one.kind for one in diagnose(err.encode())] == ["no-gpu"]
 

@@ -205,6 +205,8 @@ class Diagnoser:
         # Slurm's sentence after a traceback is not the traceback's last line
         if self._frame and self._traced and not text.startswith(("error: ", "srun: ", " ")):
             advice += f" It was raised at {self._frame}."
+        if match is not None and match.start() > 0 and match.end() > MAX_TEXT:  # keep what was found
+            text = f"… {text[match.start() :]}"
         self.add(rule.kind, number, text, advice)
         self._reported[key] = (rank, self.found[-1])
 
