@@ -107,13 +107,13 @@ def test_the_clock_counts_to_the_limit_and_slurm_beyond():
     ] == [58, 60, 84]
 
 
-def test_the_expected_start_is_as_far_ahead_as_on_the_clusters_own_clock():
+def test_the_expected_start_is_on_the_clusters_clock_as_all_times_of_a_job():
     lab = after(planned(1, "one"), status(1, SubmissionStatus.ACCEPTED, "7"))
     told = {"job_id": "7", "state": "PENDING", "start": "9600"}
     assert job_row(told | {"reason": "JobHeldUser"}).start_estimate is None
     row = job_row(told)
     lab = after(seen(observe(lab, QueueAnswer(jobs=(row,), server_time=9_000.0), 10.0)), state=lab)
-    assert lab.submissions["t1"].job.start_estimate == 610.0
+    assert lab.submissions["t1"].job.start_estimate == 9_600.0
 
 
 def test_a_restart_that_nobody_saw_is_known_when_the_queue_speaks_again():

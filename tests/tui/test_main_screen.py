@@ -387,7 +387,8 @@ async def test_waiting_and_pending_are_explained(session):
     session.feed(planned("lt0", "10.5", 2, spec(), held=True), planned("lt1", "10.5", 1, spec()), *online())
     async with screens(session) as (app, pilot):
         await until(pilot, lambda: "Run 1 waits. Sent as soon as the queue takes another" in text_of(app))
-        pending = {"slurm_state": "PENDING", "reason": "Resources", "start_estimate": NOW + 600}
+        pending = {"slurm_state": "PENDING", "reason": "Resources", "start_estimate": 9_600}
+        session.feed(changes.refreshed(NOW, 9_000.0))  # its clock is far from ours
         session.feed(changes.accepted("lt1", "77", NOW), observed("lt1", "77", JobPhase.QUEUED, **pending))
         await until(pilot, lambda: "Run 1 is queued. Slurm expects it to start in about 10:00." in flat(app))
         assert "Job 77 is queued. Resources: " in flat(app) and "GPU-h" not in flat(app)

@@ -343,9 +343,9 @@ class RunPhase(StrEnum):
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """What Slurm last said about a job, and when.
 
-    Times are UNIX seconds on the cluster's clock; `seen_at` and `start_estimate` are UNIX seconds on ours. `evidence`
-    names the source: ``squeue``, ``sacct``, ``log``. `reason` is Slurm's reason why the job is pending. A
-    pending job with a `start_time` ran before and was queued again.
+    Times are UNIX seconds on the cluster's clock, `seen_at` on ours. `evidence` names the source: ``squeue``,
+    ``sacct``, ``log``. `reason` is Slurm's reason why the job is pending. A pending job with a `start_time` ran before
+    and was queued again.
     """
 
     job_id: str

@@ -51,8 +51,6 @@ def observe(state: LabState, answer: QueueAnswer, at: float) -> dict[str, JobVie
             view = view_if_unanswered(old, at)
         elif row is not None:
             view = _merge(old, replace(row, seen_at=at))
-            if view.start_estimate is not None and answer.server_time is not None:  # by our clock
-                view = replace(view, start_estimate=view.start_estimate - answer.server_time + at)
         else:
             view = _view_if_missing(old, account, answer, at)
         if differs(old, view):

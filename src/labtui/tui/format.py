@@ -210,9 +210,9 @@ def waits_for(view: View, submission: SubmissionState) -> str:
 
 def start_words(job: JobView, view: View) -> str:
     """In how long Slurm expects a job to start, on the cluster's clock; "" if it has not said."""
-    if job.start_estimate is None:
+    now = cluster_now(view)
+    if job.start_estimate is None or now is None:
         return ""
-    now = job.seen_at + max(0.0, view.now - job.seen_at) * (view.factor or 1.0)
     wait = job.start_estimate - now
     return f"Slurm expects it to start in about {clock_span(wait)}." if wait > 0 else "It should start now."
 
@@ -229,7 +229,7 @@ def live_reason(view: View) -> str:
     if first.left_s is not None:
         return f"Run {first.run_id} has {clock_span(first.left_s)} {'to its time limit' if first.to_limit else 'left'}."
     if first.phase is RunPhase.QUEUED and first.job is not None and first.job.start_estimate:
-        return f"Run {first.run_id} is queued. {start_words(first.job, view)}"
+        return f"Run {first.run_id} is queued. {start_words(first.job, view)}".rstrip()
     return f"Run {first.run_id} is {'being cancelled' if first.cancelling else first.word}."
 
 
