@@ -369,11 +369,7 @@ def test_a_queued_job_is_held_and_released_by_slurm_if_it_agrees(bench):
         done = bench.settled(bench.session.hold(1, held=held))
         assert done.exception() is None and only(bench).held is held
     assert calls_of(bench, "hold") == ["100"] * 3 and calls_of(bench, "release") == ["100"]
-    for reason, held in (
-        ("JobHeldUser", True),
-        ("Priority", False),
-        ("JobHeldUser", True),
-    ):  # by scontrol, elsewhere
+    for reason, held in (("JobHeldUser", True), ("Priority", False), ("JobHeldUser", True)):  # by scontrol
         bench.cluster.jobs["100"].reason = reason
         bench.run(60)
         assert only(bench).held is held

@@ -3,10 +3,12 @@
 import re
 import threading
 from collections.abc import Iterator
+from unittest.mock import Mock
 
 import msgspec
 import pytest
 
+from labtui.commands.terminal import OpenLab
 from labtui.domain.errors import FolderError, LabError
 from labtui.domain.state import WRITER_GONE
 from labtui.session import journal
@@ -52,8 +54,11 @@ def test_a_command_submits_holds_and_cancels_through_the_open_window(bench, besi
     beside.end_after(1, 20).result(0)
     assert beside.test_only(draft()).result(0).ok and len(bench.cluster.jobs) == 1, "nothing was sent"
     read_at = bench.session.state.refreshed_at
-    beside.refresh()
+    OpenLab.refresh(lab := Mock(session=beside, state=beside.state))
     wait_until(lambda: beside._reload() or beside.state.refreshed_at != read_at, what="a fresh answer")
+    over, now = lab.wait.call_args.args[0], msgspec.structs.replace(beside.state, refreshed_at=None)
+    told = {key: over(now.with_problem(key, LabError("No.", ""))) for key in ("log-differs", "queue")}
+    assert told == {"log-differs": False, "queue": True}
     assert [job.token for job in beside.my_jobs()] == [token]
     beside.cancel(1).result(0)
     with pytest.raises(LabError, match="no run 7"):
@@ -64,7 +69,6 @@ def test_a_command_submits_holds_and_cancels_through_the_open_window(bench, besi
     for _ in range(2):
         with pytest.raises(LabError, match="The other labtui failed \\(KeyError\\)"):
             beside.cancel(1)
-    assert only(bench).token == token
 
 
 def test_a_second_process_says_what_the_window_says(bench, beside):

@@ -18,7 +18,7 @@ import msgspec
 from labtui.domain.decode import json_text
 from labtui.domain.errors import ConnectionLost, LabError, LoginRefused, NotWritable, UsageError, failure
 from labtui.domain.model import SubmissionStatus
-from labtui.domain.state import WRITER_GONE, LabState, Problem, RunState
+from labtui.domain.state import QUEUE_KEY, WRITER_GONE, LabState, Problem, RunState
 from labtui.domain.terminal_text import fitted_lines, printable
 
 if TYPE_CHECKING:
@@ -276,7 +276,7 @@ class OpenLab:
         self.session.refresh()
 
         def done(state: LabState) -> bool:
-            over = bool(state.problems) or state.connection.status != "online"
+            over = QUEUE_KEY in {each.key for each in state.problems} or state.connection.status != "online"
             return over or (state.refreshed_at or 0.0) > (before or 0.0)
 
         self.wait(done, limit_s=limit_s)
