@@ -84,9 +84,9 @@ def test_options_of_the_command_line_go_first_and_slurm_makes_no_folders():
     assert log_folders(job_file_draft("a.slurm", text)) == ("results",)
     context = ScriptContext({"a": text.encode()}, None, MN5, "nct_345", main="a", makes_folders=True)
     assert [f.text for f in preflight(context) if f.rule == "output-folder"] == [text.splitlines()[2]]
-    draft = job_file_draft("a.slurm", HEAD, given={"account": "other", "time": "7"})
+    draft = job_file_draft("a.slurm", HEAD, given={"account": "other", "time": "0:06:30"})
     assert (draft.account, draft.time_limit_minutes, draft.qos, draft.cpus) == ("other", 7, "acc_debug", 80)
-    assert draft.options == ("--account=other", "--time=7")
+    assert draft.options == ("--account=other", "--time=0:06:30")
     whole = job_file_draft("a.slurm", HEAD.replace("-c 80", "--exclusive"))
     assert whole.cpus == 0, "how many a whole node has is not known"
 

@@ -13,16 +13,8 @@ from labtui.practice import command_line
 from labtui.practice.command_line import NO_CONTROLLER, VERSION, Answer, Call, CommandError, Program, stamp
 from labtui.practice.controller import Controller
 from labtui.practice.job import FIELDS, HEADINGS, Job, account_row, formatted, queue_row
-from labtui.practice.request import (
-    CLUSTER,
-    MAX_PARTITION_S,
-    Refused,
-    all_options,
-    build_request,
-    minutes_s,
-    sent_script,
-)
-from labtui.slurm.values import duration_text
+from labtui.practice.request import CLUSTER, MAX_PARTITION_S, Refused, all_options, build_request, sent_script
+from labtui.slurm.values import duration_text, limit_minutes
 
 
 class ParsedCall(msgspec.Struct, frozen=True):
@@ -185,10 +177,10 @@ def _update(argv: list[str], control: Controller, now: float) -> None:
     if given.keys() != {"jobid", "timelimit"}:
         text = f"Update of this parameter is not supported: {' '.join(argv)}"
         raise CommandError(f"{text}\nRequest aborted\n")
-    limit_s = minutes_s(given["timelimit"])
-    if limit_s is None:
+    minutes = limit_minutes(given["timelimit"])
+    if minutes is None:
         raise CommandError("scontrol: error: Invalid TimeLimit value\n")
-    control.limit(_job_id(given["jobid"]), limit_s, now)
+    control.limit(_job_id(given["jobid"]), minutes * 60, now)
 
 
 # -------------------------------------------------------------------------------------- sinfo, sacctmgr

@@ -16,7 +16,7 @@ from labtui.practice.command_line import SBATCH, Call, CommandError, count, pars
 from labtui.practice.job import JobRequest
 from labtui.session.settings import load_profile
 from labtui.slurm.batch_script import directive_words, read_script
-from labtui.slurm.values import duration_seconds
+from labtui.slurm.values import limit_minutes
 
 CLUSTER = "marenostrum5"
 MAX_PARTITION_S = 3 * 86400
@@ -129,8 +129,8 @@ def sent_script(call: Call, argv: list[str]) -> tuple[bytes, str]:
 
 def build_request(options: Mapping[str, str], *, name: str, work_dir: str, site: Site) -> JobRequest:
     """Make a request from sbatch's options, with all checks that do not depend on other jobs. Raises Refused."""
-    limit_s = minutes_s(options["time"]) if "time" in options else None
-    if "time" in options and limit_s is None:
+    minutes = limit_minutes(options["time"]) if "time" in options else None
+    if "time" in options and minutes is None:
         raise Refused("Invalid --time specification", status=255)
     gres = options.get("gres", "")
     if not re.fullmatch(r"(?:none|gpu(?::[A-Za-z][\w-]*)?(?::\d+)?)?", gres):
@@ -151,7 +151,7 @@ def build_request(options: Mapping[str, str], *, name: str, work_dir: str, site:
         raise Refused(final="Invalid qos specification")
     _check_size(site, partition, nodes, cpus, gpus, gres)
     longest_s = 60 * (queue.max_minutes or 0)
-    limit_s = longest_s if limit_s is None else limit_s
+    limit_s = longest_s if minutes is None else minutes * 60
     if limit_s > MAX_PARTITION_S:
         raise Refused(final="Requested time limit is invalid (missing or exceeds some limit)")
     if limit_s > longest_s:
@@ -180,12 +180,6 @@ def build_request(options: Mapping[str, str], *, name: str, work_dir: str, site:
         held="hold" in options,
         begin_after_s=_begin(options.get("begin", "")),
     )
-
-
-def minutes_s(text: str) -> int | None:
-    """Seconds of ``--time``, rounded up to whole minutes as Slurm does; None if it is not a time."""
-    seconds = duration_seconds(text)
-    return None if seconds is None else -(-int(seconds) // 60) * 60
 
 
 def _site_rules(options: Mapping[str, str], site: Site, gpus: int, cpus: int) -> None:

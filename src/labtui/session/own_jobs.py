@@ -28,7 +28,7 @@ from labtui.session.run_matcher import UNPLANNED, facts_by_field, fill_unknown
 from labtui.slurm.batch_script import JobScript, read_script
 from labtui.slurm.job_script import STARTED_GUARD
 from labtui.slurm.script_commands import Command
-from labtui.slurm.values import duration_seconds
+from labtui.slurm.values import limit_minutes
 from labtui.training_logs.run_headers import read_command
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def job_file_draft(
         runs=_runs(script, answers),
         gpus=script.gpus,
         cpus=cpus * script.tasks_per_node,
-        time_limit_minutes=int((duration_seconds(script.value("time")) or 0) // 60),
+        time_limit_minutes=limit_minutes(script.value("time")) or 0,
         job_name=script.value("job-name") or name,
         **named,
         nodes=script.nodes,

@@ -57,6 +57,12 @@ def duration_seconds(text: str) -> float | None:
     return float((days or 0) * 86400 + hours * 3600 + minutes * 60 + seconds)
 
 
+def limit_minutes(text: str) -> int | None:
+    """The minutes of ``--time``, rounded up as Slurm does; None for those of `duration_seconds`."""
+    seconds = duration_seconds(text)
+    return None if seconds is None else -(-int(seconds) // 60)
+
+
 def duration_text(seconds: float, *, hours: bool = True) -> str:
     """``00:00:06`` or ``2-00:00:00``, which cannot be misread; without `hours` as squeue prints it, ``0:06``."""
     days, rest = divmod(int(seconds), 86400)
