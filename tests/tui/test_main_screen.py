@@ -23,7 +23,6 @@ from labtui.tui.widgets.run_pane import KeyedTable
 from labtui.tui.widgets.tail_view import TailView
 from tests import changes
 from tests.tui.clicking import click_words
-from tests.tui.conftest import SIZES
 from tests.tui.fed_session import (
     NOW,
     epoch,
@@ -47,15 +46,6 @@ def flat(app: LabApp) -> str:
     """The pane of the run's facts, its lines joined."""
     parts = app.screen.query("#result-line, #run-facts, #next")
     return " ".join(" ".join(str(each.render()) for each in parts).split())
-
-
-@pytest.mark.parametrize("size", SIZES)
-async def test_one_glance_says_what_runs_and_what_came_out(filled_session, size):
-    async with screens(filled_session, size=size) as (app, pilot):
-        await until(pilot, lambda: "2.53×" in text_of(app) and "0:11 left" in text_of(app))
-        await until(pilot, lambda: "? Help" in text_of(app) and "^k Cancel run" in text_of(app))
-        assert "Run 5 waits. acc_debug takes one job per user" in (text := text_of(app))
-        assert all(w in text for w in ("10.5", "● online", "done in 5:00", "13.6 s", "63", "▶ running for"))
 
 
 async def test_the_name_of_the_lab_stands_whole_in_the_header(filled_session):

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,7 +23,7 @@ from labtui.slurm.job_control import SbatchAnswer
 from labtui.tui.app import LabApp
 from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import Plan, Verdict
-from labtui.tui.plan_words import _slurm_answer, cells, idle_gpus, runs_title, step, table_of, ticket
+from labtui.tui.plan_words import _slurm_answer, cells, runs_title, step, table_of, ticket
 from labtui.tui.screens.plan import PlanScreen, PlanTable
 from labtui.tui.themes import Roles
 from labtui.tui.widgets.frame import TaskList
@@ -74,9 +73,6 @@ async def test_the_ticket_says_runs_time_cost_and_submit(session, size):
         assert all(each in text_of(app) for each in ("Findings  none", "Runs  ResNet50", "per GPU"))
         assert "s  Submit 1 job" in text_of(app), "the next step, and the button where there is room for one"
         assert "! 3 GPUs idle while 1 GPU trains. J makes a job for each size." in text_of(app)
-        drafts, form = screen.plan.drafts, screen.plan.next_form
-        alike = SimpleNamespace(job_file=None, drafts=drafts, next_form=form, rows=screen.plan.rows[-1:])
-        assert idle_gpus(alike) == ""
         if size[0] > 80:
             assert [each.value for each in screen.query(Digits)] == ["3", "4:35", "0.31"]
             assert "i Ask Slurm" in text_of(app).splitlines()[39], "the plan says to press it"
@@ -338,11 +334,18 @@ async def test_a_fix_is_shown_before_it_is_made_by_keys_or_clicks_and_submit_off
         await until(pilot, lambda: app.screen is app.main)
 
 
-async def test_an_error_is_overridden_with_a_reason(session):
-    damage(session, "#SBATCH -- nodes=1")
+@pytest.mark.parametrize("rule", ["lone-dashes", "gpu-count"])
+async def test_an_error_is_overridden_with_a_reason(session, rule):
+    without = rule == "gpu-count"  # no change of the plan helps
+    if not without:
+        damage(session, "#SBATCH -- nodes=1")
+    session.profile = replace(session.profile, status="current", gpus_per_node=0 if without else 4)
     async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
-        await pilot.press("s", "o")
+        keys = ("o Override", "esc Back", "? Help")
+        await until(pilot, lambda: all(each in text_of(app).splitlines()[-1] for each in keys))
+        assert ("cannot run on this cluster." in text_of(app)) is (ticket(screen.plan) == ()) is without
+        await pilot.press(*"so"[without:])
         await until(pilot, lambda: types(app))
         await pilot.press("enter")
         await until(pilot, lambda: "Write a reason." in text_of(app))
@@ -353,7 +356,7 @@ async def test_an_error_is_overridden_with_a_reason(session):
         await pilot.press("y")
         await until(pilot, lambda: bool(session.overridden))
         (found,) = session.overridden[0]
-        assert (found.rule, found.reason) == ("lone-dashes", "our site")
+        assert (found.rule, found.reason) == (rule, "our site")
 
 
 async def test_a_script_the_task_asks_for_is_begun_from_the_plan(session, monkeypatch):

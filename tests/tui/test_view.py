@@ -36,6 +36,7 @@ from labtui.results.charts import Point, Series, make_chart
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
 from labtui.results.messages import note_lines
+from labtui.results.numbers import percent_text, ratio_text
 from labtui.session.labs import load_edition
 from labtui.session.settings import load_profile
 from labtui.slurm.job_evidence import observe
@@ -604,6 +605,9 @@ def test_one_gpu_against_the_cpu_is_the_result_of_its_task():
     assert task_word(before) == "begun"
     alone = replace(before, task_id="10.3")
     assert result(alone) == ("215 s", "an epoch on the CPU", "233 images per second")
+    untold = replace(runs[1], spec=replace(runs[1].spec, unknown=("n_gpus",)))
+    untold = replace(seen(LabState(runs={1: untold}, submissions=submissions)), task_id="10.3")
+    assert result(untold)[:2] == ("215 s", "an epoch")
     written = replace(checks["10.4"], items=(items[0], replace(items[1], kind="answers")))
     assert task_word(replace(before, checks={"10.4": written})) == "runs done"
     assert replace(before, checks={}).tasks[3].word == "", "not 'open' before it was looked at"
@@ -873,8 +877,8 @@ def test_the_headline_is_that_of_the_chart_where_runs_are_repeated():
     (chart, *_), told = view.charts, "B scales better."
     two = replace(view, charts=(replace(chart, view="speedup", message=told, series=chart.series * 2),))
     assert headline(two) == result(two)[2] == told, "not one of them alone"
-    assert result(view)[0] == words.ratio(four.speedup)
-    assert result(view)[2] == f"{words.percent(four.efficiency)} efficient (mean of runs 2, 3)"
+    assert result(view)[0] == ratio_text(four.speedup)
+    assert result(view)[2] == f"{percent_text(four.efficiency)} efficient (mean of runs 2, 3)"
     mean = "efficient so far (mean of runs 2, 3)"
     for at, said in (1, mean), (3, "efficient"):  # run 3 is not in the mean yet
         going = seen(LabState(runs=runs | {at: replace(runs[at], outcome=None, phase=RunPhase.RUNNING)}))

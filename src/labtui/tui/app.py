@@ -226,7 +226,11 @@ class LabApp(SanitizedApp[int]):
             phases, before = ([run.phase for run in each.runs.values()] for each in (state, told))
             begun, checked = time.monotonic(), False
             if phases != before or begun >= due:
-                checked, now = self.view_model.check_tasks(state), time.monotonic()
+                try:
+                    checked = self.view_model.check_tasks(state)
+                except Exception as error:  # a check must never take the screens down
+                    self.session.faults.write(error)
+                now = time.monotonic()
                 due = now + max(CHECK_EVERY_S, CHECKS_REST * (now - begun))
             if checked:  # screens are imported here, so that their first key need not wait
                 import labtui.tui.screens.plan

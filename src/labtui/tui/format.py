@@ -51,20 +51,6 @@ NOTHING = "·"
 """Shown in a table for no value."""
 
 
-def ratio(number: Interval | None) -> str:
-    """A speedup as text: ``1.68``."""
-    from labtui.results.numbers import ratio_text
-
-    return NOTHING if number is None else ratio_text(number)
-
-
-def percent(number: Interval | float | None) -> str:
-    """A fraction of 1 as a percentage: ``84 %``."""
-    from labtui.results.numbers import percent_text
-
-    return NOTHING if number is None else percent_text(number)
-
-
 def run_numbers(numbers: Sequence[object]) -> str:
     """Run numbers in words: ``Run 3``, ``Runs 3, 4``; three or more in a row are a range, ``Runs 3 to 9, 12``."""
     parts: list[str] = []

@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
 
 class NextStep(msgspec.Struct, frozen=True):
-    """What to do next: a label, one reason, and the action that does it ("" if no key helps).
-
-    `key` is the key that takes the step; the screen fills it in if it is "".
-    """
+    """What to do next: a label, one reason, the action that does it ("": no key helps), its key ("": not yet known)."""
 
     label: str
     reason: str = ""
@@ -209,8 +206,8 @@ def _while_running(view: View) -> NextStep:
     reason = words.live_reason(view)
     held = [each.run_id for each in view.pending if each.submission is not None and each.submission.held]
     if len(held) == len(view.pending):
-        reason = f"{words.run_numbers(held)}: held. Press H to release."
-        return NextStep("Release the runs", reason, "pane('runs')")
+        said = f"{words.run_numbers(held)}: held. Press H to release."
+        return NextStep("Release the runs", said, "pane('runs')")
     if failed := [line for line in failed_runs(view) if line.phase is RunPhase.FAILED]:
         return _run_again(view, failed)
     going, meanwhile = {each.run_id for each in view.pending}, f"Meanwhile {reason[0].lower()}{reason[1:]}"
@@ -366,20 +363,21 @@ def _own_rows(view: View) -> list[ResultRow]:
 def result(view: View) -> tuple[str, str, str]:
     """The result in three parts: ``2.53``, ``as fast with 4 GPUs as with one``, ``63 % efficient so far``; else "".
 
-    Of a task about learning: ``70.9 %``, ``accuracy in validation at best``, and the run. Of a single measurement:
-    ``215 s``, ``an epoch on the CPU``, ``233 images per second``.
+    Of a single measurement: ``215 s``, ``an epoch on the CPU``, ``233 images per second``.
     """
+    from labtui.results.numbers import percent_text, ratio_text
+
     if (learned := words.learned(view)) is not None:
         share, line = learned
         whose = f"run {line.run_id}: {line.row and line.row.label}{' so far' * line.live}"
-        return words.percent(share), "accuracy in validation at best", whose
+        return percent_text(share), "accuracy in validation at best", whose
     rows = ((row.processes, row.speedup.value, row) for row in _own_rows(view) if row.speedup is not None)
     best = max((each for each in rows if each[0] > 1), key=lambda each: each[:2], default=(0, 0.0, None))[2]
     if best is None:
         gain = next((row.acceleration for row in view.charted if row.acceleration is not None), None)
         said = ("as fast on one GPU as on the CPU", "acceleration, not scaling")
-        return _single(view) if gain is None else (words.ratio(gain), *said)
-    detail, run = _compared(view) or f"{words.percent(best.efficiency)} efficient", best.members[-1].run
+        return _single(view) if gain is None else (ratio_text(gain), *said)
+    detail, run = _compared(view) or f"{percent_text(best.efficiency)} efficient", best.members[-1].run
     detail += " so far" * any(row.live for row in (best, best.baseline) if row is not None)
     if len(best.pooled) > 1 and not _compared(view):
         detail += f" (mean of {words.run_numbers([each.run_id for each in best.pooled]).lower()})"
@@ -389,7 +387,7 @@ def result(view: View) -> tuple[str, str, str]:
     whose = f" ({model})" if (model := _of_model(view, best)) else ""
     rates = f"as many {best.configuration.unit} per second on {best.counted} as on one"
     sentence = rates if best.by_rate else f"as fast with {best.counted} as with one"
-    return words.ratio(best.speedup), f"{sentence}{whose}", detail
+    return ratio_text(best.speedup), f"{sentence}{whose}", detail
 
 
 def _single(view: View) -> tuple[str, str, str]:
@@ -401,9 +399,10 @@ def _single(view: View) -> tuple[str, str, str]:
         return "", "", ""
     (row,) = rows
     what = "in all " if row.program else "an epoch " if row.epoch_seconds else ""
+    where = f"on {row.counted}" if row.program or row.n_gpus is not None else ""  # else nobody knows
     both = row.epoch_seconds is not None and row.throughput is not None
     rate = f"{rate_text(row.throughput)} {row.configuration.unit} per second" if both else ""
-    return time_text(row), f"{what}on {row.counted}", f"{rate}{' so far' * row.live}".strip()
+    return time_text(row), f"{what}{where}".rstrip(), f"{rate}{' so far' * row.live}".strip()
 
 
 def _of_model(view: View, row: ResultRow) -> str:
@@ -418,7 +417,7 @@ def _of_model(view: View, row: ResultRow) -> str:
 def result_line(view: View) -> str:
     """The result in one line: ``2.53× as fast with 4 GPUs as with one, 63 % efficient so far``; "" without one."""
     number, sentence, detail = result(view)
-    shown = f"{number}{'' if ' ' in number else '×'} {sentence}" if number else ""
+    shown = f"{number}{'' if ' ' in number else '×'} {sentence}".rstrip() if number else ""
     compared = "" if " " in number else _compared(view)
     return compared or ", ".join(filter(None, (shown, detail.partition(", after ")[0])))
 

@@ -78,8 +78,7 @@ class Plan:
         chosen = session.state.choices.get("jobs")
         kept = (form for form in self.forms if form == chosen and not why)
         self.form: JobForm | None = next(kept, next(iter(self.forms), None))
-        as_planned = not self.known and self.form in (None, *self.forms[:1])
-        self.drafts = planned if as_planned else self._drafts(self.task_rows, self.form)
+        self.drafts = self._drafts(self.task_rows, self.form)
         self.scripts: dict[SubmissionDraft, str] = {}  # job scripts the student edited
         self.reasons: dict[FindingKey, str] = {}  # why findings are overridden
         self.previews: list[Preview | LabError] = []
@@ -314,6 +313,12 @@ class Plan:
         """The errors that block the plan: those that are not overridden with a reason."""
         errors = (found for found in self.found if found.finding.severity == "error")
         return tuple(found for found in errors if any(each.key not in self.reasons for each in found.every))
+
+    @property
+    def lacks_gpus(self) -> bool:
+        """Whether an error stays that no change of the rows removes: the cluster has no GPU for any job."""
+        found = [each for each in self.errors if each.finding.rule == "gpu-count" and not each.finding.fix]
+        return self.job_file is None and any(len(each.jobs) == len(self.drafts) for each in found)
 
     def accepted(self, job: int) -> tuple[AcceptedFinding, ...]:
         """The overridden findings of a job, with their reasons."""

@@ -25,7 +25,7 @@ from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import Plan, PlanFinding, Verdict
 from labtui.tui.themes import Roles, ink
 from labtui.tui.widgets.frame import ends
-from labtui.tui.widgets.run_pane import Rows, TableColumn, columns_of, fit
+from labtui.tui.widgets.run_pane import Rows, TableColumn, fit
 
 if TYPE_CHECKING:
     from textual.content import Content
@@ -56,8 +56,8 @@ class Figure(msgspec.Struct, frozen=True):
 
 
 def ticket(plan: Plan) -> tuple[Figure, ...]:
-    """The figures of the ticket: runs, time and, for jobs with GPUs, GPU-hours; () without a job."""
-    if not plan.drafts:
+    """The figures of the ticket: runs, time and, for jobs with GPUs, GPU-hours; () without a job that can run."""
+    if not plan.drafts or plan.lacks_gpus:
         return ()
     runs = sum(len(draft.runs) for draft in plan.drafts)
     figures = [Figure(str(runs), "run" if runs == 1 else "runs", f"in {plural(len(plan.drafts), 'job')}")]
@@ -118,6 +118,8 @@ def _fix_step(plan: Plan, found: PlanFinding) -> NextStep:
         return NextStep("Make the copy", found.finding.effect, "start_copy", key="b")
     if found.finding.fix is not None:
         return NextStep("Fix the error", found.where, "send", key="s")
+    if plan.lacks_gpus:
+        return NextStep("Override", "No change of the plan helps here.", "override", key="o")
     if plan.job_file is None and found.finding.file == MAIN_SCRIPT:
         return NextStep("Change the plan", found.finding.effect, "change_cell", key="enter")
     return NextStep("Edit the file", found.where, "edit", key="e")
@@ -141,6 +143,8 @@ def _verdict(plan: Plan, styles: Roles) -> Text:
     if plan.problem is not None:
         job, error = plan.problem
         return _line("✘", styles.bad, f"Job {job + 1} cannot be made: {error.sentence}", error.hint, styles)
+    if plan.lacks_gpus:
+        return _line("✘", styles.bad, "This plan cannot run on this cluster.", "o overrides this.", styles)
     given = [each for each in plan.answers if each is not None]
     if len(given) < len(plan.drafts):
         return _line("○", styles.quiet, "Slurm was not asked yet. Press i.", "", styles)
@@ -253,8 +257,8 @@ def table_of(plan: Plan, width: int) -> tuple[list[TableColumn], Rows]:
             row["limit"] = ""  # a job has one
     wide = {name: max(map(cell_len, (titles[name], *(row[name] for row in made)))) for name in titles}
     wide["options"] = min(wide["options"], MIN_OPTIONS)
-    titles = {name: title for name, title in titles.items() if name not in drop}
-    columns = fit(columns_of(titles, wide, ("in", "model", "options")), OPTIONAL, width)
+    shown = {name: (title, wide[name]) for name, title in titles.items() if name not in drop}
+    columns = fit(shown, ("in", "model", "options"), OPTIONAL, width)
     return columns, {str(at): [row[each.key] for each in columns] for at, row in enumerate(made)}
 
 

@@ -142,7 +142,7 @@ class TaskLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Count(msgspec.Struct, frozen=True):
-    """`done` of `of` conditions are met, besides `stale` ones, which a later change made doubtful."""
+    """`done` of `of` conditions (0: of no number) are met, besides `stale` ones, which a later change made doubtful."""
 
     done: int
     of: int
@@ -153,7 +153,7 @@ class Count(msgspec.Struct, frozen=True):
         return 0 < self.of == self.done
 
     def __str__(self) -> str:
-        return f"{self.done}/{self.of}" if self.of else ""
+        return f"{self.done}/{self.of}" if self.of else str(self.done or "")
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):

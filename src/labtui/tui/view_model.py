@@ -135,13 +135,6 @@ class ViewModel:
 
     def check_tasks(self, state: LabState) -> bool:
         """In a thread: check all tasks if a run, a job, a remote path or a file has changed; return whether one had."""
-        try:
-            return self._check_tasks(state)
-        except Exception as error:  # a check must never take the screen down
-            self.session.faults.write(error)
-            return False
-
-    def _check_tasks(self, state: LabState) -> bool:
         from labtui.cluster.local_files import files_inside
         from labtui.lab.edition import DECKS
         from labtui.session.labs import check_folder, files_stamp

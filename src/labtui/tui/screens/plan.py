@@ -33,7 +33,7 @@ from labtui.tui.widgets.run_pane import KeyedTable
 
 FIGURES = ("runs", "time", "hours")
 FIX: Choice = ("y", "Make this change", "fix")
-COPY: Choice = ("b", "Make the copy", "copy")
+COPY: Choice = ("b", "Make the copy", "start_copy")
 EDIT: Choice = ("e", "Edit the file", "edit")
 OVERRIDE: Choice = ("o", "Override with a reason", "override")
 BACK: Choice = ("escape", "Back", None)
@@ -54,6 +54,7 @@ class PlanScreen(FramedScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         key("s", "send", "Submit", "submit what is shown; an error offers its fix first"),
         key("f", "fix", "Fix", "show what a fix would change, then make it", show=True),
+        key("o", "override", "Override", "submit in spite of the errors, with a reason", show=True),
         key("b", "start_copy", "Make the copy", "copy the script that the task has you change", show=True),
         key("d", "drop_row(True)", "Leave out", "leave the selected run out of this plan", show=True),
         key("d", "drop_row(False)", "Add this run", "add the selected run to this plan again", show=True),
@@ -142,6 +143,7 @@ class PlanScreen(FramedScreen):
         included = [each.included for each in plan.rows[row : row + 1]]
         acts = {
             "fix": found is not None and found.finding.fix,
+            "override": plan.errors,
             "start_copy": found is not None and found.copy,
             "drop_row": plan.job_file is None and included == [*parameters],
             "controls": not self.app.session.practice and plan.job_file is None,
@@ -196,15 +198,14 @@ class PlanScreen(FramedScreen):
     def _show_findings(self) -> None:
         found, options = self.plan.found, self.query_one("#findings", OptionList)
         styles, width = roles(self.app), self.query_one("#title").size.width - 1
-        at = min(options.highlighted or 0, max(0, len(found) - 1))
+        chosen = self.found
         prompts = [
-            plan_words.finding_text(self.plan, each, styles, width, chosen=place == at)
-            for place, each in enumerate(found)
+            plan_words.finding_text(self.plan, each, styles, width, chosen=each == chosen) for each in found
         ]
         options.display = bool(found)
         with self.prevent(OptionList.OptionHighlighted):
             options.set_options(Option(each) for each in prompts)
-            options.highlighted = at if found else None
+            options.highlighted = found.index(chosen) if chosen is not None else None
 
     @on(DataTable.CellHighlighted)
     def _show_script(self) -> None:
@@ -328,9 +329,8 @@ class PlanScreen(FramedScreen):
         title = fix.title if fix is not None else found.where
 
         def answered(answer: str | None) -> None:
-            others = {"override": self._ask_reason, "copy": self.action_start_copy, "edit": self.action_edit}
-            if answer in others:
-                others[answer]()
+            if answer in ("override", "start_copy", "edit"):
+                getattr(self, f"action_{answer}")()
             elif answer == "fix":
                 try:
                     self.plan.make_fix(found)
@@ -348,7 +348,7 @@ class PlanScreen(FramedScreen):
         self.start_copy(self.plan.task)
         self.recompute()
 
-    def _ask_reason(self) -> None:
+    def action_override(self) -> None:
         """Ask why the errors are overridden; the answer is stored with the submission."""
         errors = self.plan.errors
 

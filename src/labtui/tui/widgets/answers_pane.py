@@ -24,8 +24,8 @@ from textual.widgets.option_list import Option
 from labtui.lab.edition import Fact, Task
 from labtui.lab.evidence import one_line, read_sheet, text_to_edit, with_answer
 from labtui.results.charts import ChartSpec
+from labtui.results.numbers import percent_text, ratio_text
 from labtui.session.labs import AnswerFiles
-from labtui.tui import format as words
 from labtui.tui.guidance import headline
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import View
@@ -335,5 +335,5 @@ def _numbers(text: Text, view: View, styles: Roles) -> None:
             if (cell := column.cell(row)) != ABSENT:
                 text.append(f"  {cell} {unit}\n")
         if row.speedup is not None and not row.is_baseline:
-            text.append(f"  speedup {words.ratio(row.speedup)}, {words.percent(row.efficiency)}\n")
+            text.append(f"  speedup {ratio_text(row.speedup)}, {percent_text(row.efficiency)}\n")
     text.append("\n")

@@ -19,6 +19,7 @@ from labtui.domain.model import Interval, plural
 from labtui.lab.edition import ChartsCheck
 from labtui.results import charts as specs
 from labtui.results.charts import FAMILIES, ChartSpec, Point, Series, make_chart, with_curves, with_sizes
+from labtui.results.numbers import bounds_text, percent_text
 from labtui.results.rows import ResultRow, of_rows
 from labtui.tui import format as words
 from labtui.tui.format import look_of, names_of, place_text, plain, value_text
@@ -183,8 +184,6 @@ def spot_of(view: View, spec: ChartSpec | None, name: str, x: float | None) -> S
 
 def bounds_of(spec: ChartSpec, point: Point) -> str:
     """The bounds of a point's value, in brackets and with as many digits; "" if they look like the value."""
-    from labtui.results.numbers import bounds_text
-
     if point.lo is None or point.hi is None:
         return ""
     value = value_text(spec, point).removesuffix("×").removesuffix(" s")
@@ -421,7 +420,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         name = f"{names_of(spec)[spot.at]}, {place_text(spec, point.x)}"
         left.append(shortened(name, width - 3 - len(value)), f"bold {colour}").append(value, "bold")
         told = row is not None and not row.is_baseline and self.shown.name == "speedup"
-        share = f"{words.percent(row.efficiency)} efficient" if row is not None and told else ""
+        share = f"{percent_text(row.efficiency)} efficient" if row is not None and told else ""
         far = "warm-up, not counted" if point.hollow else "so far" if point.live else ""
         for each in filter(None, (bounds_of(spec, point), share, far)):  # no number is cut
             left.append(f"   {each}" * (left.cell_len + 3 + len(each) < width), styles.soft)

@@ -427,7 +427,7 @@ def _note(screen: FramedScreen, styles: Roles, width: int) -> Text:
     return ends(line, ink(screen.view.exporting, styles.soft), width + 2, 2)
 
 
-_RUNS = {"cancel_run", "end_after", "hold_run", "retry_run", "plan", "send", "fix", "test_only"}
+_RUNS = {"cancel_run", "end_after", "hold_run", "retry_run", "plan", "send", "fix", "override", "test_only"}
 _FILES = {"edit", "start_copy", "export", "write_answer", "next_question"}
 CHANGING = frozenset(_RUNS | _FILES | {"refresh_now", "doctor"})
 """Actions that change something, start a program or ask the cluster; disabled in a read-only folder."""

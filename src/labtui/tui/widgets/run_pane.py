@@ -34,22 +34,20 @@ class TableColumn(msgspec.Struct, frozen=True):
     width: int = 0
 
 
-def fit(columns: Sequence[TableColumn], optional: Sequence[str], width: int) -> list[TableColumn]:
-    """The columns without the first of `optional`, as few as need be; the last one takes what the others leave."""
+def fit(
+    titles: Mapping[str, tuple[str, int]], texts: Sequence[str], optional: Sequence[str], width: int
+) -> list[TableColumn]:
+    """A column for each title and its width, by key; those named in `texts` are for words, the others for numbers.
+
+    The first of `optional` are left out, as few as need be; the last column takes what the others leave.
+    """
+    columns = [TableColumn(name, title, name not in texts, cells) for name, (title, cells) in titles.items()]
     for name in ("", *optional):
         columns = [each for each in columns if each.key != name]
         left = width - 2 - sum(each.width + 2 for each in columns[:-1])
         if left >= columns[-1].width:
             break
     return [*columns[:-1], replace(columns[-1], width=max(columns[-1].width, left))]
-
-
-def columns_of(
-    titles: Mapping[str, str], widths: Mapping[str, int], left: Sequence[str]
-) -> list[TableColumn]:
-    """A column for each title, by key; those named in `left` are for words, the others for numbers."""
-    keys = titles.items()
-    return [TableColumn(name, title, right=name not in left, width=widths[name]) for name, title in keys]
 
 
 Rows = Mapping[str, Sequence[str | Text]]

@@ -20,7 +20,7 @@ from labtui.tui.view import ENDED_BADLY, RunLine, View
 from labtui.tui.widgets.charts_pane import ChartView, empty_chart, first_chart, first_view
 from labtui.tui.widgets.frame import PlainText, clickable, say, wrap
 from labtui.tui.widgets.plot import MIN_HEIGHT, all_shortened
-from labtui.tui.widgets.run_pane import KeyedTable, Rows, RunPane, TableColumn, columns_of, fit, last_line
+from labtui.tui.widgets.run_pane import KeyedTable, Rows, RunPane, TableColumn, fit, last_line
 from labtui.tui.widgets.tail_view import TailView
 
 MAX_BAR = 16
@@ -179,6 +179,7 @@ def _columns(view: View, head: str, longest: int, width: int, need: int) -> list
         "cost": ("GPU-h", 5),
         "training": ("training", 8),
         "memory": ("GPU mem.", 9),
+        "state": ("", need),
     }
     drop = {"batch", "rate"} if timed else {"size"}
     drop |= set() if head else {"model"}
@@ -189,10 +190,9 @@ def _columns(view: View, head: str, longest: int, width: int, need: int) -> list
     drop |= set() if any(line.run.total_seconds for line in lines) else {"training", "memory"}
     sped_up = any(line.row and line.row.speedup and not line.row.is_baseline for line in lines)
     drop |= set() if sped_up or len(sizes_of(view)) > 1 else {"speedup", "efficiency", "cost"}
-    shown = {name: title for name, (title, _) in titles.items() if name not in drop}
-    columns = columns_of(shown, {name: cells for name, (_, cells) in titles.items()}, ("sign", "model"))
+    shown = {name: title for name, title in titles.items() if name not in drop}
     first, last = ("memory", "training", "cost", "rate"), ("batch", "efficiency")[:: 1 if head else -1]
-    return fit([*columns, TableColumn("state", "", width=need)], (*first, *last), width)
+    return fit(shown, ("sign", "model", "state"), (*first, *last), width)
 
 
 def _telling_column(view: View) -> tuple[str, dict[int, str]]:
@@ -212,9 +212,9 @@ def _telling_column(view: View) -> tuple[str, dict[int, str]]:
 
 def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, str | Text]:
     from labtui.results.cost import hours_text, training_gpu_hours
-    from labtui.results.numbers import memory_text, rate_text, time_text, whole_text
+    from labtui.results.numbers import memory_text, percent_text, rate_text, ratio_text, time_text, whole_text
 
-    spec, row = line.run.used, line.row
+    spec, row, accuracy = line.run.used, line.row, validated(line.run)
     role = getattr(styles, PHASE_ROLES.get(line.phase, "quiet"))
     cost = 0.0 if line.live or "n_gpus" in spec.unknown else training_gpu_hours(spec.n_gpus, line.run)
     cells: dict[str, str | Text] = {
@@ -225,9 +225,9 @@ def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, st
         "size": spec.size,
         "epoch": time_text(row) if row is not None and row.epoch_seconds else NOTHING,
         "rate": rate_text(row.throughput) if row is not None and row.throughput is not None else NOTHING,
-        "speedup": f"{words.ratio(row.speedup)}×" if row is not None and row.speedup is not None else NOTHING,
-        "efficiency": words.percent(row.efficiency) if row is not None else NOTHING,
-        "accuracy": words.percent(validated(line.run)),
+        "speedup": f"{ratio_text(row.speedup)}×" if row is not None and row.speedup is not None else NOTHING,
+        "efficiency": percent_text(row.efficiency) if row and row.efficiency is not None else NOTHING,
+        "accuracy": percent_text(accuracy) if accuracy is not None else NOTHING,
         "cost": hours_text(cost) if cost else NOTHING,
         "training": f"{whole_text(line.run.total_seconds)} s" if line.run.total_seconds else NOTHING,
         "memory": f"{memory_text(line.run.gpu_memory)} GiB" if line.run.gpu_memory else NOTHING,
@@ -342,7 +342,7 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
         if values:
             first, last = (f"{x:.2f}" if name == "loss" else percent_text(x) for x in (values[0], values[-1]))
             facts.append((name, last, f" from {first}" if len(values) > 1 else ""))
-    facts += [("val. acc", words.percent(share), "")] if (share := validated(run)) is not None else []
+    facts += [("val. acc", percent_text(share), "")] if (share := validated(run)) is not None else []
     if run.total_seconds is not None:
         facts.append(("training", f"{whole_text(run.total_seconds)} s", " in all"))
     if run.gpu_memory is not None:

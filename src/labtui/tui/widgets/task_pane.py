@@ -15,7 +15,7 @@ from labtui.lab.checks import CheckItem
 from labtui.lab.evidence import one_line
 from labtui.tui.guidance import headline, instead_of_runs, unanswered
 from labtui.tui.themes import Roles, ink, roles
-from labtui.tui.view import View
+from labtui.tui.view import Count, View
 from labtui.tui.widgets.frame import Pane, PlainText, clickable, ends, key, say, sentences, wrap
 
 
@@ -23,7 +23,7 @@ class Section(msgspec.Struct, frozen=True):
     """A section of the page: one line, and below it when open the `details`, each as (mark or "", sentence)."""
 
     name: str
-    count: str
+    count: Count
     sentence: str
     details: Sequence[tuple[str, str]] = ()
     key: str = ""
@@ -88,13 +88,12 @@ def task_page(view: View, styles: Roles, width: int, *, whole: bool) -> Text:
 
 def _heading(section: Section, styles: Roles, width: int, *, is_open: bool) -> Text:
     """The line of a section: name, count, sentence (only if closed, cut to fit) and key."""
-    of = "/" in section.count
-    full = of and all(mark == "✔" for mark, _ in section.details)
+    of, full = section.count.of, section.count.full
     left = Text("▾ " if is_open else "▸ " if section.details else "  ", styles.quiet)
     left.append("✔ " if full else "○ " if of else "  ", styles.good if full else styles.quiet)
     left.append(f"{section.name:<10}", "bold")
     style = f"bold {styles.good if full else styles.busy}" if of else styles.quiet
-    left.append(f"{section.count:>6}   ", style)
+    left.append(f"{section.count!s:>6}   ", style)
     name, act = section.key, clickable(f"screen.{section.action}", f"bold {styles.busy}")
     chip = Text().append(f"{name} " if name else "", act)
     chip.append(LABELS.get(name, ""), styles.soft)
@@ -127,10 +126,10 @@ def _evidence(view: View) -> Iterator[Section]:
                 pairs = zip(details, task.questions, strict=False)
                 details = [(mark, question.text) for (mark, _), question in pairs]
             key, action = ("s", "plan") if planned and not view.lines else KEYS[kind]
-            yield Section(name, str(view.count(kind)), _sentence(view, kind), details, key, action)
+            yield Section(name, view.count(kind), _sentence(view, kind), details, key, action)
     if other := [item for item in items if item.kind not in KINDS]:
         unmet = next((item.missing for item in other if not item.met), "")
-        yield Section("Checks", f"{sum(item.met for item in other)}/{len(other)}", unmet, _conditions(other))
+        yield Section("Checks", Count(sum(item.met for item in other), len(other)), unmet, _conditions(other))
 
 
 def _conditions(items: Sequence[CheckItem]) -> list[tuple[str, str]]:
@@ -162,7 +161,7 @@ def _reading(view: View) -> Iterator[Section]:
     ):
         if lines:
             details = [("", line) for line in lines]
-            yield Section(name, str(len(lines)), lines[0], details, keys, "edit")
+            yield Section(name, Count(len(lines), 0), lines[0], details, keys, "edit")
 
 
 def _sentence(view: View, kind: str) -> str:
