@@ -19,7 +19,7 @@ def evaluated(steps: int = 79) -> str:
     return f"{steps}/{steps} - 1s - loss: 1.3 - accuracy: 0.2 - 1s/epoch - 13ms/step"
 
 
-OWN, OLD = own(14, 544), "25/25 - 14s - loss: 1.2 - accuracy: 0.3"
+OWN, LONG, OLD = own(14, 544), own(30, 75, 400), "25/25 - 14s - loss: 1.2 - accuracy: 0.3"
 VALIDATED = own(14, 544, extra=" - val_loss: 1.1")
 INNER_BAR = f"\r 1/79 [>...] - ETA: 1s\b\b\r79/79 {BAR} - 1s 13ms/step - loss: 1.3"
 OWN_BAR = f"\b\b\r25/25 {BAR} - 14s 544ms/step - loss: 1.2"
@@ -43,6 +43,7 @@ NO_EPOCHS = {
     "now and then": (["Epoch 1/3", OWN, "Epoch 2/3", OWN, "Epoch 3/3", evaluated(), OWN], [25, 25, 25]),
     "no last epoch, before 2.7": (["Epoch 1/2", OWN, "Epoch 2/2", evaluated()], [25]),
     "as many steps": (["Epoch 1/2", evaluated(25), OWN, "Epoch 2/2", OWN, evaluated()], [25, 25]),
+    "known from before": ([LONG, "Epoch 1/2", OWN, LONG, "Epoch 2/2", OWN], [25, 25]),
     "no last epoch": (["Epoch 1/3", evaluated(), OWN, "Epoch 2/3", evaluated()], [25]),
     "after the fit": (["Epoch 1/2", OWN, "Epoch 2/2", OWN, evaluated(), evaluated(25)], [25, 25]),
     "one epoch, validated": ([evaluated(), VALIDATED, evaluated()], [25]),
@@ -56,8 +57,7 @@ def test_an_evaluation_is_no_epoch(lines, steps):
 
 
 def test_a_first_epoch_is_corrected_by_what_follows():
-    reader = LogReader()
-    reader.feed(log("Epoch 1/2", evaluated()))
+    (reader := LogReader()).feed(log("Epoch 1/2", evaluated()))
     assert [sample.steps for sample in reader.runs[0].epochs] == [79]
     reader.feed(log(own(14, 544), "Epoch 2/2"))
     assert [sample.steps for sample in reader.runs[0].epochs] == [25]

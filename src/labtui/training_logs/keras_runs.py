@@ -71,6 +71,7 @@ class KerasLines(msgspec.Struct):
     after: int = 0
     workers: int = 1
     owed: int = 0
+    evaluated: int | None = None  # the step count of an `evaluate` before the training
 
     def awaits(self, run: OpenRun, number: float | None) -> bool:
         """Whether a line of another form may give the open epoch's time, as none of Keras's own has come."""
@@ -90,6 +91,7 @@ class KerasLines(msgspec.Struct):
         """The index of the epoch's own line among those seen, when all have come."""
         lines = list(enumerate(one for one, _ in self.epoch.seen))
         lines = [one for one in lines if one[1].validates] or lines
+        lines = [one for one in lines if one[1].total != self.evaluated] or lines
         lines = [one for one in lines if self.before is None or one[1].total == self.total] or lines
         plain = [one for one in lines if not one[1].bar]
         if plain:
@@ -118,7 +120,7 @@ def take_header(fold: Fold, line: int, header: Opens) -> None:
             return
     run = fold.run_of(line, lambda run: _belongs(run, number, planned, fold.coming))
     if run.keras.epoch.number is None and run.epochs:  # a line before the first header was an `evaluate`
-        run.epochs.clear()
+        run.epochs, run.keras = {}, KerasLines(evaluated=run.keras.total)
     run.form, run.last_line = KERAS, line
     run.keras.epoch, run.fresh_header = KerasEpoch(number), run.fresh
     if planned != run.facts.epochs_planned:
