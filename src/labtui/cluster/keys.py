@@ -69,13 +69,12 @@ def choose_key(endpoint: Endpoint, prompter: Prompter) -> OfferedKey | None:
         LoginRefused: a named key is missing, damaged or expired, or its passphrase was not given.
     """
     agent_keys = _agent_keys(endpoint.agent)
-    keys = endpoint.identity_files
-    candidates = [key for key in keys if key.is_file() or key.with_name(key.name + ".pub").is_file()]
+    candidates = key_files(endpoint)
     if endpoint.identity_configured and not candidates:
         wanted = endpoint.identity_files[0] if endpoint.identity_files else Path()
         raise failure("key-missing", path=wanted)
     for path in candidates:
-        blob = _public_blob(path)
+        blob = public_blob(path)
         held = next((key for key in agent_keys if blob and key.asbytes() == blob), None)
         if held is not None:
             return _with_certificate(held, path, endpoint, f"{path} (held by the agent)")
@@ -87,11 +86,25 @@ def choose_key(endpoint: Endpoint, prompter: Prompter) -> OfferedKey | None:
     return OfferedKey(agent_keys[0], "the agent's key") if len(agent_keys) == 1 else None
 
 
-def _public_blob(path: Path) -> bytes | None:
+def public_half(path: Path) -> Path:
+    """The path of a key's public half."""
+    return path if path.suffix == ".pub" else path.with_name(path.name + ".pub")
+
+
+def is_here(path: Path) -> bool:
+    """Whether a key's file, or that of its public half, exists: the agent may hold the private one."""
+    return path.is_file() or public_half(path).is_file()
+
+
+def key_files(endpoint: Endpoint) -> list[Path]:
+    """The keys that a login may offer, the first one first."""
+    return [path for path in endpoint.identity_files if is_here(path)]
+
+
+def public_blob(path: Path) -> bytes | None:
     """The public half of a key, without opening the private one."""
-    public = path if path.suffix == ".pub" else path.with_name(path.name + ".pub")
     try:
-        words = public.read_text(encoding="utf-8", errors="replace").split()
+        words = public_half(path).read_text(encoding="utf-8", errors="replace").split()
         return base64.b64decode(words[1], validate=True)
     except (OSError, IndexError, binascii.Error, ValueError):
         return None
@@ -179,22 +192,28 @@ def _with_certificate(key: Any, path: Path, endpoint: Endpoint, origin: str) -> 
     Raises:
         LoginRefused: the certificate has expired.
     """
+    file = certificate_of(path, key.asbytes(), endpoint)
+    if file is None:
+        return OfferedKey(key, origin)
+    ends = certificate_end(file)
+    if ends is not None and ends <= datetime.now(UTC):
+        raise failure("certificate-over", path=file, time=f"{ends:%Y-%m-%d at %H:%M}")
+    key.load_certificate(str(file))
+    return OfferedKey(key, f"{origin} with the certificate {file}")
+
+
+def certificate_of(path: Path, blob: bytes | None, endpoint: Endpoint) -> Path | None:
+    """The file of the certificate for the key with this public half; if that is unknown, the first certificate."""
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     base = path.with_suffix("") if path.suffix == ".pub" else path
     for file in (*endpoint.certificate_files, base.with_name(base.name + "-cert.pub")):
         certificate = _certificate(file)
-        if certificate is None:
-            continue
-        line = certificate.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
-        if base64.b64decode(line.split()[1]) != key.asbytes():
-            continue  # it belongs to another key; OpenSSH skips it as well
-        ends = certificate_end(file)
-        if ends is not None and ends <= datetime.now(UTC):
-            raise failure("certificate-over", path=file, time=f"{ends:%Y-%m-%d at %H:%M}")
-        key.load_certificate(str(file))
-        return OfferedKey(key, f"{origin} with the certificate {file}")
-    return OfferedKey(key, origin)
+        if certificate is not None:  # OpenSSH passes over another key's as well
+            line = certificate.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+            if blob is None or base64.b64decode(line.split()[1]) == blob:
+                return file
+    return None
 
 
 def certificate_end(path: Path) -> datetime | None:

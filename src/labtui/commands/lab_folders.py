@@ -81,6 +81,7 @@ def run_init(args: argparse.Namespace) -> int:
 
 def _faults(settings: Settings, profile: Profile) -> Iterator[LabError]:
     """What can be seen to be wrong or missing in the settings without the network."""
+    from labtui.cluster.keys import is_here
     from labtui.session.lab_cluster import check_settings
     from labtui.slurm.job_script import render
 
@@ -92,7 +93,7 @@ def _faults(settings: Settings, profile: Profile) -> Iterator[LabError]:
         render("#SBATCH @{account}" if settings.account else "", {"account": settings.account})
     except LabError as error:
         yield error
-    if settings.identity and not expand_home(settings.identity).is_file():
+    if settings.identity and not is_here(expand_home(settings.identity)):
         yield failure("key-missing", path=settings.identity)
 
 

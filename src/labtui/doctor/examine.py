@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from labtui.cluster.connection import Connection
 from labtui.cluster.dial import connect_tcp, known_keys
-from labtui.cluster.keys import certificate_end
+from labtui.cluster.keys import certificate_end, certificate_of, key_files, public_blob
 from labtui.cluster.target import Endpoint, Overrides, Prompter, resolve_hosts, start_again
 from labtui.doctor import findings
 from labtui.doctor.findings import PYTHON_LIMIT_S, Requirements, check_paths, check_python
@@ -79,17 +79,16 @@ def _check_config(profile: Profile, hosts: Sequence[Endpoint]) -> Iterator[findi
 
 
 def _check_key(endpoint: Endpoint) -> findings.Check:
-    path = next((path for path in endpoint.identity_files if path.is_file()), None)
+    path = next(iter(key_files(endpoint)), None)
     if path is None:
         if endpoint.identity_configured:
             return findings.judge("key", "missing", action="set-up-key", path=endpoint.identity_files[0])
         return findings.judge("key", "none", action="set-up-key")
-    mode = stat.S_IMODE(path.stat().st_mode)
+    mode = stat.S_IMODE(path.stat().st_mode) if path.is_file() else 0  # the agent may hold it
     if path.suffix != ".pub" and os.name != "nt" and mode & 0o077:
         key = {"identity": str(path)}
         return findings.judge("key", "open", action="protect-key", settings=key, path=path, mode=f"{mode:o}")
-    certificates = (*endpoint.certificate_files, path.with_name(path.name + "-cert.pub"))
-    file = next((file for file in certificates if file.is_file()), None)
+    file = certificate_of(path, public_blob(path), endpoint)
     ends = certificate_end(file) if file else None
     if ends is None:
         return findings.judge("key", "fine", path=f"{path} with the certificate {file}" if file else path)

@@ -19,6 +19,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.cluster.connection import Connection
+from labtui.cluster.keys import public_half
 from labtui.cluster.target import LoginQuestion, Overrides, Prompter, resolve_hosts
 from labtui.doctor.findings import Requirements, check_account, trial_options
 from labtui.domain import decode
@@ -84,11 +85,6 @@ def make_key(path: Path, passphrase: str, comment: str) -> None:
         raise failure("key-exists", path=error.filename) from None
     except OSError as error:
         raise failure("key-unwritten", path=path, text=error.strerror) from error
-
-
-def public_half(path: Path) -> Path:
-    """The path of a key's public half."""
-    return path.with_name(path.name + ".pub")
 
 
 def send_key(public: str) -> Call[None]:
