@@ -130,7 +130,7 @@ def test_published_numbers_are_bands_by_their_tolerance():
 
 @pytest.mark.parametrize(("old", "new", "words"), [
     ("epochs = 5", "epochs = 1", "2 are needed, as the first is warm-up"),
-    ('"runs"', '"fit", model = "ResNet50", laws = ["amdahl"]', "on one GPU and on one more size"),
+    ('"runs"', '"fit", model = "ResNet50", laws = ["amdahl"]', "on three sizes, one GPU among them"),
     ('"runs"', '"runs", outcomes = ["oom"]', "not done when all its runs are"),
 ])  # fmt: skip
 def test_a_check_that_no_run_can_meet_is_seen_by_the_proof(old, new, words):

@@ -22,7 +22,8 @@ from labtui.lab.edition import Edition, Task
 from labtui.lab.evidence import Evidence, ExportFact, code_names, one_line, script_and_imports
 from labtui.lab.plan import expected_learning_rate
 from labtui.lab.run_choice import Match, cite_run, join, match_runs, not_run_yet, notes_for, plan_words
-from labtui.results.messages import serial_words
+from labtui.results.laws import MIN_SIZES
+from labtui.results.messages import count_words, serial_words
 from labtui.slurm.probe import from_home
 
 Status = Literal["done", "partial", "open", "stale"]
@@ -230,7 +231,9 @@ def _check_fits(ctx: _Context, check: schema.FitCheck) -> Iterator[CheckItem]:
         fits = ctx.evidence.results.fits
         fit = next((found for found in fits if (found.baseline.model, found.law) == (check.model, law)), None)
         if fit is None:
-            yield CheckItem(sentence, f"{name} needs {model} on one GPU and on one more size.")
+            sizes = count_words(MIN_SIZES, "size")
+            missing = f"{name} needs {model} on {sizes}, one GPU among them, and faster on more."
+            yield CheckItem(sentence, missing)
             continue
         shown = f"{serial_words(fit)}, {len(fit.n_gpus)} sizes"
         yield CheckItem(sentence, evidence=shown, mark=fit.baseline.mark)
