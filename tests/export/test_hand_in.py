@@ -26,9 +26,9 @@ from labtui.results.catalogue import catalogue, job_gpu_chart, lab_charts
 from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, make_chart, spread
 from labtui.results.compute import compute_results
 from labtui.results.cost import RunUtilization
-from labtui.results.measured import run_notes
+from labtui.results.measured import run_notes, validated
 from labtui.results.messages import SCALING
-from labtui.results.numbers import PRECISE, Table, text_table
+from labtui.results.numbers import PRECISE, Table, percent_text, text_table
 from labtui.results.report import report_text, results_json
 from labtui.session.labs import check_folder, load_edition
 from labtui.training_logs.gpu_sampler import GpuSample
@@ -460,7 +460,12 @@ def test_more_than_four_lines_become_panels():
     twice = replace(study.rows[-1], members=(mine := study.rows[-1].members[0], replace(mine, task_id="")))
     assert f" ({mine.who})" in text_table([twice], PRECISE), "the accuracy is that of one run"
     assert "Pooled with run" in run_notes(twice.members)[0]
-    assert title_facts(study)[0] == ("71.3 %", "accuracy in validation at best")
+    assert title_facts(study)[0] == ("71.3 %", "accuracy in validation, last epoch")
+    fell = replace(
+        mine, run=replace(mine.run, epochs=mine.run.epochs[::-1])
+    )  # the first epoch's accuracy is the last
+    lines = next(iter(source_rows(replace(study.rows[-1], members=(fell,)))))[-1]
+    assert f"accuracy {percent_text(validated(fell.run))}: " in lines, "that of the table"
     (errors,) = (chart for chart in lab_charts(study) if chart.family == "error")
     by_policy = {each.family: len(panels(each)) for each in lab_charts(study)}
     assert (by_policy["error"], by_policy["epochs"]) == (5, 6), "a study has one for each policy"

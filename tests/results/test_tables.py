@@ -5,8 +5,6 @@ import io
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from labtui.domain.model import Interval
 from labtui.export.tables import csv_text, markdown_text, readings_table
@@ -18,7 +16,6 @@ from labtui.results.numbers import (
     AS_PRINTED,
     PRECISE,
     bounds_text,
-    fixed,
     grid_text,
     lost_text,
     percent_text,
@@ -144,13 +141,6 @@ def test_a_half_goes_up_as_in_the_native_charts_of_a_deck_and_a_half_width_is_ne
     assert rate_text(None) == ratio_text(None) == percent_text(None) == lost_text(None) == ABSENT
     assert tick_texts([0.74, 0.745, 0.75], percent=True) == ["74.0", "74.5", "75.0"], "none is there twice"
     assert tick_texts([1000, 1000.25]) == ["1,000.0", "1,000.3"] and tick_texts([0, 0.5]) == ["0", "0.5"]
-
-
-@given(st.floats(0.01, 1e6), st.integers(0, 3))
-def test_fixed_digits_are_the_nearest(value, places):
-    text = fixed(value, places)
-    assert len(text.partition(".")[2]) == places
-    assert abs(float(text.replace(",", "")) - value) <= 0.5 * 10**-places * (1 + 1e-9) + 1e-9
 
 
 @pytest.mark.parametrize("width", [120, 80, 60])

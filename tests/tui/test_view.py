@@ -815,7 +815,7 @@ def test_what_a_log_says_of_the_whole_training_stands_beside_the_chart():
     tuned = replace(run.spec, model="ResNet50, wide", arguments=("--lr-policy", "linear"))
     state = LabState(runs={1: replace(view.state.runs[1], task_id="2", spec=tuned)})
     study = replace(seen(state), edition=load_edition("thesis-2019"), task_id="2")
-    assert headline(study) == "70.9 % accuracy in validation at best, run 1: ResNet50, wide on 1 GPU"
+    assert headline(study) == "70.9 % accuracy in validation, last epoch, run 1: ResNet50, wide on 1 GPU"
     for each, column in ((view, "speedup"), (study, "accuracy")):
         assert column in {shown.key for shown in table_of(each, ROLES, 120)[0]}
 
@@ -858,6 +858,8 @@ def test_of_two_networks_the_larger_speedup_is_the_number():
     number, said, _ = result(seen(measured(*large, *small)))
     assert (number, said) == ("3.0", "as fast with 4 GPUs as with one (ResNet152)")
     runs = measured(*large).runs.items()
+    mixed = {n: replace(each, spec=replace(each.spec, batch_size=4096)) for n, each in runs}
+    assert result(seen(LabState(runs=mixed)))[0] == "", "a speedup over another batch per GPU is in doubt"
     rates = {n: replace(each, framework="pytorch", images=32768) for n, each in runs}  # whole batches only
     assert result(seen(LabState(runs=rates)))[1] == "as many images per second on 4 GPUs as on one"
     assert notes_of(seen(LabState(runs=rates))) == "", "the epochs have the same images"

@@ -21,7 +21,7 @@ from labtui.results.measured import Origin, accuracy_curves, best_curve, by_log,
 from labtui.results.numbers import Table, clean
 from labtui.results.report import program_json, row_json
 from labtui.results.rows import LawFit, ResultRow, Results, of_rows, renamed
-from labtui.results.scaling import same_batch
+from labtui.results.scaling import by_size
 
 _MAX_LINES = 6
 Facts = tuple[tuple[str, str], ...]
@@ -92,8 +92,8 @@ def source_rows(row: ResultRow) -> Iterable[tuple[str, str, str, str, str]]:
     for at, ((job, source), origins) in enumerate(by_log(row.origins).items()):
         lines = _lines_text([origin for origin in origins if origin.line is not None], row.program is None)
         first = (name, numbers.time_text(row)) if at == 0 else ("", "")
-        best = (curve.best for curve in learned if curve.run.source == source)
-        reached = {numbers.percent_text(top.accuracy): f"{top.line} ({top.epoch})" for top in best}
+        last = (curve.points[-1] for curve in learned if curve.run.source == source)
+        reached = {numbers.percent_text(top.accuracy): f"{top.line} ({top.epoch})" for top in last}
         told = (f"accuracy {share}: {place}" for share, place in reached.items())
         lines = "; ".join(filter(None, (lines or numbers.ABSENT, *told, ends.get(source))))
         yield (*first, clean(job) or numbers.ABSENT, clean(source), lines)
@@ -123,12 +123,9 @@ def title_facts(results: Results, *, accuracy: bool = False) -> Facts:
     facts = [(_times(r.acceleration), f"as fast on one GPU as on the CPU, {clean(r.model)}") for r in faster]
     told = (measured.validated(run.run) for row in rows if row.learns for run in row.members)
     if learned := [share for share in told if share is not None]:
-        facts.append((numbers.percent_text(max(learned)), "accuracy in validation at best"))
-    compared = [row for row in rows if row.speedup is not None and (row.n_gpus or 0) > 1 and row.baseline]
-    scaled = [row for row in compared if row.baseline and same_batch(row, row.baseline)]  # else in doubt
-    by_size = sorted(scaled, key=lambda row: (row.n_gpus or 0, messages.value_of(row.speedup)))
-    largest = {row.model: row for row in by_size}
-    for row in (largest[model] for model in dict.fromkeys(row.model for row in scaled)):
+        facts.append((numbers.percent_text(max(learned)), "accuracy in validation, last epoch"))
+    largest = {row.model: row for row in by_size(rows)}
+    for row in filter(None, map(largest.get, dict.fromkeys(row.model for row in rows))):
         many, network = messages.count_words(row.n_gpus or 0), clean(row.configuration.network)
         facts.append((_times(row.speedup), f"{messages.faster(row)} on {many} as on one, {network}"))
     if accuracy and (curve := best_curve(results)) is not None:

@@ -48,6 +48,13 @@ def same_batch(row: ResultRow, baseline: ResultRow) -> bool:
     return row.configuration.per_gpu_batch == baseline.configuration.per_gpu_batch
 
 
+def by_size(rows: Iterable[ResultRow]) -> list[ResultRow]:
+    """The rows with a speedup that is not in doubt: over one with the same batch per GPU. The largest size is last."""
+    compared = [row for row in rows if row.speedup is not None and row.processes > 1]
+    scaled = [row for row in compared if row.baseline is None or same_batch(row, row.baseline)]
+    return sorted(scaled, key=lambda row: (row.processes, row.speedup.value if row.speedup else 0.0))
+
+
 def scaling_lines(rows: Sequence[ResultRow]) -> tuple[ScalingLine, ...]:
     """The lines of a scaling chart, without CPU runs, control runs and runs whose log contradicts itself.
 
