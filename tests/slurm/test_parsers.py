@@ -12,7 +12,7 @@ from labtui.slurm.batch_script import JobScript, read_script
 from labtui.slurm.job_control import check_options, classify, expand_pattern
 from labtui.slurm.probe import parse_associations, parse_qos, parse_quota, parse_version, slurm_probe
 from labtui.slurm.queue import parse_accounting, parse_queue, poll_queue
-from labtui.slurm.remote_command import cut_frame, section_status
+from labtui.slurm.remote_command import CommandResult, cut_frame
 from labtui.slurm.script_commands import Command, statements_of
 from labtui.slurm.site_probe import site_probe
 from labtui.slurm.states import phase_of
@@ -98,7 +98,6 @@ def test_no_text_breaks_a_parser(text):
         epoch_seconds, duration_seconds, phase_of,
     ):  # fmt: skip
         reader(text)
-    section_status({"a": text}, "a")
     assert classify(text).sentence
     cut_frame(f"\n{NONCE}<\n{text}\n{NONCE}> {text}\n".encode(), NONCE)
     for call in (
@@ -188,7 +187,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "number": number, "job id": job_id, "time": epoch_seconds,
     "duration": lambda text: duration_seconds(f"{text}:00"),
     "days": lambda text: duration_seconds(f"{text}-00"), "size": lambda text: size_kib(f"{text}G"),
-    "section": lambda text: section_status({"a": text}, "a"),
+    "section": lambda text: CommandResult(f"\x1d a-status {text}".encode(), b"", 0).section_status("a"),
     "sbatch": lambda text: parse_submit(f"Submitted batch job {text}"),
     "gpus of a node": lambda text: gpus_of(f"gpu:{text}") - 1 or None,  # as one GPU of that name
     "limit of a QoS": lambda text: parse_qos(f"a||{text}|")[0].max_jobs_per_user,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from labtui.domain.errors import failure
-from labtui.slurm.remote_command import Call, CommandResult, section_status, shell_file
+from labtui.slurm.remote_command import Call, CommandResult, shell_file
 from labtui.slurm.values import duration_seconds, epoch_seconds, number, size_kib
 
 PROBE_LIMIT_S = 200.0
@@ -192,7 +192,7 @@ def paths_probe(
 def _read_paths(result: CommandResult, *, paths: Sequence[str]) -> PathsProbe:
     out = result.sections
     root = out.get("root", "").split("\n")
-    status = section_status(out, "python-status")
+    status = result.section_status("python")
     return PathsProbe(
         complete=result.status == 0,
         paths={path: _path_facts(path, out.get(f"path-{index}", "")) for index, path in enumerate(paths)},

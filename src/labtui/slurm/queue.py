@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import JobPhase, JobView
 from labtui.slurm import remote_command
-from labtui.slurm.remote_command import PROGRAM_LIMIT_S, Call, CommandResult, section_status, shell_file
+from labtui.slurm.remote_command import PROGRAM_LIMIT_S, Call, CommandResult, shell_file
 from labtui.slurm.states import phase_of, plain_state
 from labtui.slurm.values import duration_seconds, epoch_seconds, job_id, number
 
@@ -158,7 +158,7 @@ def _read_answer(result: CommandResult, *, asked_accounting: bool) -> QueueAnswe
 def answer_problem(program: str, result: CommandResult) -> str:
     """Why the section of `program` is not a valid answer, as a sentence; "" if it is one."""
     out = result.sections
-    status = section_status(out, f"{program}-status")
+    status = result.section_status(program)
     text = out.get(program, "").strip()
     words = text.partition("\n")[0] * (result.nonce not in text)  # without a row: no queue without jobs
     remark = (remote_command.trouble(result.remarks.get(program, "")) or words).rstrip(". ")

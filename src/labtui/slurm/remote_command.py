@@ -57,12 +57,15 @@ class CommandResult(msgspec.Struct, frozen=True):
         """The sections of standard error by name."""
         return cut_sections(self.err, self.nonce)
 
+    def section_status(self, name: str) -> int | None:
+        """The exit status of the program of section `name`; None if it is missing."""
+        return number(self.sections.get(f"{name}-status", ""))
+
     def refused(self, *names: str) -> dict[str, str]:
         """The sections whose program failed (``NAME-status`` is not 0), each with its last line of standard error."""
-        out, err = self.sections, self.remarks
-        failed = [name for name in names if section_status(out, f"{name}-status") != 0]
-        lines = {name: err.get(name, "").strip().splitlines() or ["no answer"] for name in failed}
-        return {name: lines[name][-1].strip() for name in failed}
+        failed = (name for name in names if self.section_status(name) != 0)
+        lines = ((name, self.remarks.get(name, "").strip().splitlines()) for name in failed)
+        return {name: said[-1].strip() if said else "no answer" for name, said in lines}
 
 
 # --------------------------------------------------------------------------- the frame
@@ -153,11 +156,6 @@ def cut_sections(text: str, nonce: str) -> dict[str, str]:
         name, _, words = head.partition(" ")
         found[name] = words if words else content
     return found
-
-
-def section_status(sections: dict[str, str], name: str) -> int | None:
-    """The exit status in section `name`; None if it is missing."""
-    return number(sections.get(name, ""))
 
 
 _TROUBLE = re.compile(
