@@ -22,6 +22,7 @@ from labtui.domain.model import (
 )
 from labtui.domain.state import (
     CLUSTER_OVER,
+    LIVE,
     ConnectionState,
     LabState,
     Problem,
@@ -56,7 +57,7 @@ from labtui.tui.guidance import (
     unit_of,
 )
 from labtui.tui.themes import Roles
-from labtui.tui.view import LIVE, TaskLine, View, runs_of
+from labtui.tui.view import TaskLine, View, runs_of
 from labtui.tui.view_model import ViewModel, first_task, read_load
 from labtui.tui.widgets.charts_pane import asked_families, empty_chart, first_chart
 from labtui.tui.widgets.frame import gpu_hours, task_text, wrap

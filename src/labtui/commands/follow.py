@@ -19,14 +19,12 @@ from labtui.commands.terminal import OpenLab, error_lines, lab_folder, print_lin
 from labtui.domain.decode import json_text
 from labtui.domain.model import RunPhase, Stream, first_sentence
 from labtui.domain.run import mark_words
-from labtui.domain.state import LabState, RunState, SubmissionState
+from labtui.domain.state import OPEN, LabState, RunState, SubmissionState
 from labtui.slurm.job_control import known_logs
 from labtui.slurm.states import explain_reason, reason_words, waiting_reason
 
 if TYPE_CHECKING:
     from labtui.tui.view import View
-
-_OPEN = (RunPhase.WAITING, RunPhase.QUEUED, RunPhase.STARTING, RunPhase.RUNNING, RunPhase.UNKNOWN)
 
 
 def log_arguments(parser: argparse.ArgumentParser) -> None:
@@ -98,7 +96,7 @@ def _complete(item: SubmissionState, stream: Stream) -> bool:
 
 def _stream_over(state: LabState, record: RunState, stream: Stream) -> bool:
     item = state.submissions[record.token]
-    never = state.runs[record.run_id].phase not in _OPEN and item.job is None
+    never = state.runs[record.run_id].phase not in OPEN and item.job is None
     none = stream not in (known_logs(item) if item.over else item.remote_logs)
     return never or none or _complete(item, stream)
 
@@ -176,7 +174,7 @@ def describe_open_runs(view: View) -> str:
 
     groups: dict[str, list[int]] = {}
     for line in view.every.values():
-        if line.phase in _OPEN:
+        if line.phase in OPEN:
             groups.setdefault(line.word, []).append(line.run_id)
     told = (f"{run_numbers(ids)} {'is' if len(ids) == 1 else 'are'} {word}." for word, ids in groups.items())
     return " ".join(told)

@@ -26,6 +26,10 @@ UNANSWERED = (SubmissionStatus.SENDING, SubmissionStatus.UNKNOWN)
 """The statuses of a submission that Slurm may have taken."""
 TRAINING = (RunPhase.STARTING, RunPhase.RUNNING)
 """The phases of a run whose training is under way."""
+LIVE = (RunPhase.WAITING, RunPhase.QUEUED, *TRAINING)
+"""The phases of a run that has not ended, in order."""
+OPEN = (*LIVE, RunPhase.UNKNOWN)
+"""The phases of a run whose end is not known."""
 
 
 class LogState(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,9 +10,9 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import Diagnosis, RunPhase, plural
-from labtui.domain.state import CLUSTER_OVER, TRAINING, ended_by
+from labtui.domain.state import CLUSTER_OVER, LIVE, TRAINING, ended_by
 from labtui.tui import format as words
-from labtui.tui.view import ENDED_BADLY, LIVE, SMALL, RunLine, View, planned_sizes
+from labtui.tui.view import ENDED_BADLY, SMALL, RunLine, View, planned_sizes
 
 if TYPE_CHECKING:
     from labtui.lab.checks import CheckItem

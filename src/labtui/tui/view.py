@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import JobPhase, JobView, RunPhase, SubmissionStatus, first_sentence
-from labtui.domain.state import TRAINING, LabState, RunState, SubmissionState, ended_by, run_phase
+from labtui.domain.state import LIVE, OPEN, TRAINING, LabState, RunState, SubmissionState, ended_by, run_phase
 from labtui.tui import format as words
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from labtui.results.rows import ResultRow, Results
     from labtui.session.session import Session
 
-LIVE = (RunPhase.WAITING, RunPhase.QUEUED, RunPhase.STARTING, RunPhase.RUNNING)
-"""The phases of a run that has not ended, in order."""
 SMALL = "small run, in no chart"
 """Why the numbers of a small run of a real cluster do not count."""
 FRESH_S = 60.0
@@ -258,7 +256,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @property
     def pending(self) -> tuple[RunLine, ...]:
         """The current task's runs that have not ended, as far as is known."""
-        return tuple(line for line in self.lines if line.live or line.phase is RunPhase.UNKNOWN)
+        return tuple(line for line in self.lines if line.phase in OPEN)
 
     @property
     def check(self) -> TaskCheck | None:

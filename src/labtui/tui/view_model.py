@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from labtui.domain.model import RunPhase
-from labtui.domain.state import TRAINING, LabState, RunState
-from labtui.tui.view import ENDED_BADLY, LIVE, TaskLine, View, planned_sizes, runs_of
+from labtui.domain.state import OPEN, TRAINING, LabState, RunState
+from labtui.tui.view import ENDED_BADLY, TaskLine, View, planned_sizes, runs_of
 
 if TYPE_CHECKING:
     from labtui.lab.checks import TaskCheck
@@ -130,7 +130,7 @@ class ViewModel:
         """
         shown = [line.run.token for line in (view.line,) if line is not None]
         runs = [view.state.runs[line.run_id] for line in view.lines]  # with phases as in their logs
-        living = [run.token for run in runs if run.phase in (*LIVE, RunPhase.UNKNOWN)]
+        living = [run.token for run in runs if run.phase in OPEN]
         self.session.watch_logs({*living[:MAX_WATCHED], *shown}, (shown[0], "out") if shown else None)
 
     def check_tasks(self, state: LabState) -> bool:

@@ -21,13 +21,14 @@ from textual.widgets import Button, Footer, Input, Static
 
 from labtui.doctor.findings import SIGNS, Check, summary, worst_status
 from labtui.domain.model import RunPhase
+from labtui.domain.state import LIVE
 from labtui.domain.terminal_text import display_text
 from labtui.tui import STYLES
 from labtui.tui import format as words
 from labtui.tui.app import LabApp
 from labtui.tui.guidance import ended, hands_in, headline
 from labtui.tui.themes import Roles, roles
-from labtui.tui.view import LIVE, RunLine
+from labtui.tui.view import RunLine
 from labtui.tui.widgets.frame import key, sentences
 
 _Answer = TypeVar("_Answer")

@@ -11,11 +11,11 @@ from textual.binding import BindingType
 from textual.widgets import Input
 
 from labtui.domain.model import RunPhase, Stream, plural
-from labtui.domain.state import TRAINING
+from labtui.domain.state import OPEN, TRAINING
 from labtui.tui import format as words
 from labtui.tui.guidance import blamed, headline
 from labtui.tui.themes import ink, roles
-from labtui.tui.view import ENDED_BADLY, LIVE, View
+from labtui.tui.view import ENDED_BADLY, View
 from labtui.tui.widgets.frame import PlainText, ends, key, say
 from labtui.tui.widgets.run_pane import RunPane, last_line
 from labtui.tui.widgets.tail_view import STAMP, LogText, TailView, least
@@ -57,7 +57,7 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
         tail.brief = self.screen.has_class("-narrow")
         path = self.app.session.log_path(line.run.token, self.stream) if line is not None else None
         tail.show_file(path, self.app.session.folder.path)
-        ended = line is not None and line.phase not in (*LIVE, RunPhase.UNKNOWN)
+        ended = line is not None and line.phase not in OPEN
         tail.why_empty = "Nothing was printed here: press o." if ended else words.why_it_waits(view, line)
         found, file = read_as(view, self.stream).items() if wide else (), tail.file
         rows = {at: file.shown_before(at) for at, _ in found}
