@@ -37,7 +37,7 @@ OnPaths = Callable[[dict[str, bool]], None]
 
 
 def examine(
-    profile: Profile, overrides: Overrides, wanted: Requirements, prompter: Prompter, on_paths: OnPaths,
+    profile: Profile, overrides: Overrides, wanted: Requirements, prompter: Prompter | None, on_paths: OnPaths,
     *, fixes: bool = False,
 ) -> Iterator[findings.Check]:  # fmt: skip
     """Yield the checks in order, each as soon as it is done. A `LabError` becomes a check.

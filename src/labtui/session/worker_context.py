@@ -96,8 +96,8 @@ class WorkerContext(msgspec.Struct):
     clock: Clock
     faults: FaultLog
     readings: Readings
-    sends: bool = True
-    max_log_bytes: int = 2 * 1024**3
+    sends: bool
+    max_log_bytes: int
     """A log is not copied beyond this size."""
     changed_at: float = 0.0
     """When something happened that should soon show in the queue (steady seconds): it is polled more often then."""

@@ -410,7 +410,6 @@ class DoctorScreen(TextScreen):
         threading.Thread(target=self._examine, args=(self.app,), name="labtui-doctor", daemon=True).start()
 
     def _examine(self, app: LabApp) -> None:
-        from labtui.cluster.target import NonInteractivePrompter
         from labtui.doctor.examine import examine
         from labtui.session.labs import requirements_of
         from labtui.session.settings import overrides_of
@@ -419,8 +418,7 @@ class DoctorScreen(TextScreen):
         try:
             settings = session.settings
             wanted = requirements_of(session.folder, settings, session.profile)
-            prompter = app.prompter or NonInteractivePrompter()
-            for check in examine(session.profile, overrides_of(settings), wanted, prompter, seen.update):
+            for check in examine(session.profile, overrides_of(settings), wanted, app.prompter, seen.update):
                 self._checks.append(check)
                 app.call_later(self.show)
             if seen:
