@@ -131,7 +131,7 @@ def test_what_is_done_or_died_of_an_unknown_option_is_not_sent_again_unasked(fol
     err = command(["retry", "1"], 1).err
     assert "ResNet50.py has no option --foo: it ends at once. It has --batch_size, --control," in err
     assert "Nothing was submitted. Correct scripts/ or lab.toml" in err
-    with OpenLab(SimpleNamespace(folder=folder.path, trust=False), start=False) as lab:
+    with OpenLab(SimpleNamespace(folder=folder.path, trust=False)) as lab:
         account = (draft := lab.session.drafts("10.5")[0]).account
         lab.session.note_paths({draft.data_dir: False})
     assert f"Correct the account {account} in lab.toml (see `la" in command(["submit", "10.4"], 1).err
@@ -253,7 +253,7 @@ def test_the_queue_and_check_say_of_a_run_what_the_screens_say(folder, command):
 
 def test_what_led_to_the_end_is_told_before_the_end(folder, monkeypatch):
     """The session's state may be ahead of its updates: a command must not leave before it heard the last of them."""
-    with OpenLab(argparse.Namespace(folder=str(folder.path), trust=False), start=False) as lab:
+    with OpenLab(argparse.Namespace(folder=str(folder.path), trust=False)) as lab:
         lab.session._journal.change(*finished_run("lt1", "10.5", 1, spec(), "7"))
         states = list(lab.updates(lambda state: state.runs[1].outcome is not None, limit_s=240))
         online = {"connection": ConnectionState(status="online")}

@@ -46,7 +46,7 @@ def run_log(args: argparse.Namespace) -> int:
     from labtui.session.planning import run_of
 
     lab_folder(args.folder, args, writes=args.follow)
-    with OpenLab(args, start=False, view_only=True, follows="log" * args.follow) as lab:
+    with OpenLab(args, view_only=True, follows="log" * args.follow) as lab:
         record = run_of(lab.state, args.run)
         printer, sent = _LogPrinter(), record.phase is not RunPhase.WAITING
         if args.follow and (lab.session.elsewhere or (sent and not lab.session.read_only)):
@@ -137,7 +137,7 @@ def run_watch(args: argparse.Namespace) -> int:
     from labtui.session.notifications import Notifier
     from labtui.tui.view import View
 
-    with OpenLab(args, start=False, follows="watch") as lab:
+    with OpenLab(args, follows="watch") as lab:
         last = lab.state
         before = {token for token, item in last.submissions.items() if _is_read_to_the_end(last, item)}
         tell = _print_row if args.json else _NewsPrinter()

@@ -50,7 +50,7 @@ def run_queue(args: argparse.Namespace) -> int:
     except NotTrusted as why:
         say_error(why)
         args.offline = True
-    with OpenLab(args, start=False, view_only=True) as lab:
+    with OpenLab(args, view_only=True) as lab:
         open_ones = live_jobs(lab.state) or without_outcome(lab.state) or lab.state.in_status(*UNANSWERED)
         if not args.offline and (args.all or open_ones):
             lab.session.start()
@@ -177,7 +177,7 @@ def run_cancel(args: argparse.Namespace) -> int:
         raise failure("name-runs")
     if args.job:
         return _cancel_jobs(args)
-    with OpenLab(args, start=False) as lab:
+    with OpenLab(args) as lab:
         submissions = lab.state.submissions
         open_ones: dict[str, list[int]] = {}
         for run in [run_of(lab.state, number) for number in args.runs]:
@@ -224,6 +224,7 @@ def _cancel_jobs(args: argparse.Namespace) -> int:
     if args.after is not None or args.show_commands:
         raise failure("job-alone")
     with OpenLab(args) as lab:
+        lab.session.start()
         lab.wait_online()
         lab.refresh()
         for job_id in args.job:
@@ -262,7 +263,7 @@ def _hold(args: argparse.Namespace, *, held: bool) -> int:
     from labtui.session.planning import run_of
     from labtui.tui.format import run_numbers
 
-    with OpenLab(args, start=False) as lab:
+    with OpenLab(args) as lab:
         numbers = {run_of(lab.state, number).token: number for number in args.runs}
         _start_session(lab, numbers)
         for number in numbers.values():
@@ -297,7 +298,7 @@ def run_retry(args: argparse.Namespace) -> int:
     from labtui.session.planning import known_runs, retry_after
     from labtui.tui.view import View
 
-    with OpenLab(args, start=False) as lab:
+    with OpenLab(args) as lab:
         proposal = retry_after(lab.session, args.run, same=args.same, minutes=args.time)
         ended_well = lab.state.runs[args.run].outcome == "completed"
         if ended_well and not (args.yes or args.dry_run or args.show_commands or terminal.at_terminal()):

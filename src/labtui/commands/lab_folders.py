@@ -170,7 +170,7 @@ def run_check(args: argparse.Namespace) -> int:
     from labtui.session.labs import check_folder
     from labtui.tui.view import View
 
-    with terminal.OpenLab(args, start=False, view_only=True) as lab:
+    with terminal.OpenLab(args, view_only=True) as lab:
         edition = lab.session.edition
         task_ids = [task_of(edition, name).id for name in args.task] or [task.id for task in edition.tasks]
         view = View.of(lab.session, edition=edition)

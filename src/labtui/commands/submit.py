@@ -73,7 +73,7 @@ def add_sending_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_submit(args: argparse.Namespace) -> int:
     """Plan, check and, unless it is a dry run, submit."""
-    with OpenLab(args, start=False) as lab:
+    with OpenLab(args) as lab:
         drafts = _drafts(lab, args)
         if not args.again:
             drafts = _missing_drafts(lab.session, drafts, ask=not args.yes)

@@ -199,10 +199,8 @@ def folder_here(named: str | None, start: Path = Path()) -> LabFolder | None:
 class OpenLab:
     """A session that is open while a command runs."""
 
-    def __init__(
-        self, args: argparse.Namespace, *, start: bool = True, view_only: bool = False, follows: str = ""
-    ) -> None:
-        """Open the lab folder of `args.folder`; connect if `start`.
+    def __init__(self, args: argparse.Namespace, *, view_only: bool = False, follows: str = "") -> None:
+        """Open the lab folder of `args.folder`; `session.start` connects.
 
         Raises NotTrusted for an untrusted folder, unless the command is `view_only`: it shows what is stored, sends
         nothing, and says if the folder cannot be written. `follows` is the name of a command that stays connected: it
@@ -220,8 +218,6 @@ class OpenLab:
         if view_only and isinstance(why := self.session.why_read_only, NotWritable):
             say_error(why)
         self._last_state = self.session.state  # the last one that `updates` has given
-        if start:
-            self.session.start()
 
     def __enter__(self) -> OpenLab:
         return self
