@@ -131,7 +131,7 @@ BROKEN = [
     job("broken-command", "lone dashes at the end", ("ResNet50.py --epochs 5 --batch_size 2048", "ResNet50.py --\nepochs 5 --batch_size 2048")),
     job("broken-command", "torn path", ("TensorFlow-23.03.sif", "TensorFlow-\n23.03.sif")),
     *(job("placeholder", name, (f"--account {ACCOUNT}", f"--account {name}"), refused=True) for name in ("<account>", "nct_XXX")),
-    job("placeholder", "container path", (SIF, "/gpfs/<path>/MN5-NGC-TensorFlow-23.03.sif")),
+    *(job("placeholder", f"container path {end}", (SIF, f"/gpfs/<path>/MN5-NGC-TensorFlow-23.03.{end}")) for end in ("sif", "simg")),
     *(job("placeholder", text, (TIME, f"{TIME}{text}"), refused=True) for text in ("\n#SBATCH --reservation=<ReservationName>", " --reservation=<ReservationName>")),
     py("placeholder", "python path", ("from cifar", "import sys\nsys.path.append('/gpfs/<path>/cifar-utils')\nfrom cifar")),
     py("placeholder", "python path of another kind", ("from cifar", "import sys\nsys.path.append('/gpfs/<path>/mine')\nfrom cifar"), fixable=False),

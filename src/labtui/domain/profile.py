@@ -15,6 +15,8 @@ from labtui.domain.errors import failure
 
 DATA_FOLDER = "cifar-10-batches-py"
 """CIFAR-10's folder, as its archive calls it."""
+CONTAINER_IMAGES = (".sif", ".simg")
+"""How the files of container images end."""
 PLACE = re.compile(r"\{(account|user)\}")
 """What the texts of a profile leave open."""
 

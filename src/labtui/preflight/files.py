@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from labtui.domain.profile import CONTAINER_IMAGES
 from labtui.preflight.directives import log_folder
 from labtui.preflight.findings import Hit, PythonScript, ScriptContext, replace_line, rule
 from labtui.slurm.batch_script import MAX_LINE, JobScript, without_comment
@@ -30,7 +31,6 @@ _LAB_MODULES = re.compile(r"cifar|load_cifar|resnet_lab|run_log|mllog|ResNet\d+(
 """Modules of the lab, which no container has."""
 _ABSOLUTE_PATH = re.compile(r"/(?:[\w.+-]+/)*[\w.+-]+/?")
 """An absolute path without variables or wildcards."""
-_IMAGES = (".sif", ".simg")
 _DATA_OPTION = re.compile(r"\s--data(?:set)?(?:[-_](?:dir|path|root|folder))?[= ]+(?!/tmp/|/dev/)([/$]\S+)")
 """The data folder in a training's command, except on the node's own disk."""
 _PROGRAM = re.compile(r"(?<!\S)/\S+/bin/\S+")
@@ -60,7 +60,7 @@ def paths_to_ask(context: ScriptContext) -> tuple[str, ...]:
     lines = (code for script in scripts for _, _, code in _path_lines(context, script))
     for path in (path for code in lines for path in absolute_paths(code)):
         complete = path.count("/") > 1  # "/cifar-10" alone is mostly appended to another path
-        if complete and (path.endswith(_IMAGES) or "cifar" in path):
+        if complete and (path.endswith(CONTAINER_IMAGES) or "cifar" in path):
             paths.append(path)
     paths += _named_paths(context)
     for job in context.jobs:
@@ -215,7 +215,7 @@ def path_missing(context: ScriptContext, script: JobScript | PythonScript) -> It
             continue
         other, advice, fix = alternative_path(path), "", None
         if other and context.remote.get(other):
-            setting = "container" if path.endswith(_IMAGES) else "data_dir"
+            setting = "container" if path.endswith(CONTAINER_IMAGES) else "data_dir"
             advice = f" It is at {other}: set `{setting}` to that under [cluster] in lab.toml."
             fixed = script.lines[number - 1].replace(path, other)
             fix = replace_line(script, number, fixed, f"use {other}")

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
+from labtui.domain.profile import CONTAINER_IMAGES
 from labtui.preflight.findings import Hit, PythonScript, ScriptContext, change, code_of, replace_line, rule
 from labtui.slurm.batch_script import PRINTS, JobScript, without_comment
 from labtui.slurm.script_commands import quoting
@@ -202,7 +203,7 @@ def _reservation(context: ScriptContext, line: str, hole: str) -> tuple[str, str
 def _known_path(context: ScriptContext, path: str, hole: str) -> str:
     """The one path of the plan or the site that fits a path with a placeholder; "" if none or several fit."""
     container, data_dir = context.container, context.data_dir
-    if path.endswith(".sif") and container.endswith(".sif"):
+    if path.endswith(CONTAINER_IMAGES) and container.endswith(CONTAINER_IMAGES):
         return container
     shape = ".+".join(re.escape(part) for part in path.split(hole))
     places = {container, data_dir, data_dir.rpartition("/")[0]} - {""}

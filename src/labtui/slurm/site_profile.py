@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.errors import UsageError
-from labtui.domain.profile import DATA_FOLDER, check_image
+from labtui.domain.profile import CONTAINER_IMAGES, DATA_FOLDER, check_image
 from labtui.domain.terminal_text import inert
 from labtui.slurm.probe import SlurmProbe
 from labtui.slurm.site_probe import CONTAINER_PROGRAMS, SitePartition, SiteProbe
@@ -24,7 +24,6 @@ from labtui.slurm.values import number
 PLAIN_PYTHON = "python3"
 FRAMEWORKS = {"tensorflow": "TensorFlow", "torch": "PyTorch"}
 """The Python modules that labs train with, and their names."""
-_IMAGES = (".sif", ".simg")
 _PYTHON = r"/.*python[0-9.]*$"
 QuestionKey = Literal["account", "queue", "qos", "data_dir", "training"]
 
@@ -63,7 +62,7 @@ class SiteQuestion(msgspec.Struct, frozen=True, kw_only=True):
         """
         words = answer.strip()
         chosen, names = number(words), [option.split(" (")[0] for option in self.options]
-        if words.endswith(_IMAGES):
+        if words.endswith(CONTAINER_IMAGES):
             check_image(words)
         elif self.key == "training" and words.startswith("/") and not re.search(_PYTHON, words):
             raise ValueError(f"{words} is neither a container image (.sif) nor a python")
@@ -309,7 +308,7 @@ def _launch_lines(site: SiteProbe, choices: Choices) -> Iterator[str]:
     options = () if site.framework or not choices.framework else _training_options(site, choices)
     training = choices.training or next(iter(options), "")
     source = "as given" if choices.training else "found there"
-    if training.endswith(_IMAGES):
+    if training.endswith(CONTAINER_IMAGES):
         families = {name.partition("/")[0] for name in site.modules}
         loaders = [name for name in CONTAINER_PROGRAMS if name in families and not site.programs]
         yield _toml("modules", loaders[:1], "module avail")
