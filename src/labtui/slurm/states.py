@@ -13,7 +13,7 @@ from typing import Any
 from labtui.domain.errors import LabError, failure
 from labtui.domain.model import JobPhase, JobView, Outcome, SubmissionStatus, first_sentence
 from labtui.domain.profile import Profile
-from labtui.domain.state import LabState, SubmissionState, submission_queue
+from labtui.domain.state import UNANSWERED, LabState, SubmissionState, submission_queue
 
 MAX_MINUTES = 7 * 24 * 60
 """The most that a student may enter; no queue of the lab allows more."""
@@ -28,7 +28,7 @@ def early_end_refusal(submission: SubmissionState, minutes: int) -> LabError | N
     job = submission.job
     if submission.over:
         return failure("limit-over")
-    if submission.status in (SubmissionStatus.SENDING, SubmissionStatus.UNKNOWN):
+    if submission.status in UNANSWERED:
         return failure("limit-sending")
     if not 1 <= minutes <= MAX_MINUTES:
         return failure("limit-odd", minutes=minutes, most=MAX_MINUTES)
