@@ -247,5 +247,5 @@ def test_limits():
     debug, normal = parse_qos("acc_debug|02:00:00|1|1\nnormal|||\nbroken|line\n")
     assert (debug.name, debug.max_submit_per_user, debug.max_wall_s) == ("acc_debug", 1, 7200.0)
     assert (normal.name, normal.max_submit_per_user) == ("normal", None)
-    (mine,) = parse_associations("nct_000||acc_debug,gp_debug|gp_debug\n")
+    (mine,) = parse_associations("nct_000|acc_debug,gp_debug|gp_debug\n")
     assert mine.qos == ("acc_debug", "gp_debug")

@@ -304,7 +304,7 @@ def test_tokens_that_are_none(token):
     ("Requested time limit is invalid (missing or exceeds some limit)", "Time limits here: acc 120 min."),
 ])  # fmt: skip
 def test_a_refused_account_queue_or_time_limit_names_what_there_is(site, words, named):
-    site.program("sacctmgr", "echo 'course_a||normal|normal'; echo 'course_b||debug|normal'")
+    site.program("sacctmgr", "echo 'course_a|normal|normal'; echo 'course_b|debug|normal'")
     partitions = "acc State=UP MaxTime=2:00:00", "gpp Default=YES", "old State=DOWN MaxTime=1:00:00"
     site.program("scontrol", "\n".join(f"echo 'PartitionName={words}'" for words in partitions))
     site.program("sbatch", f"echo 'sbatch: error: {words}' >&2; exit 1")

@@ -15,7 +15,7 @@ from labtui.slurm.remote_command import Call, CommandResult, shell_file
 from labtui.slurm.values import duration_seconds, epoch_seconds, number, size_kib
 
 PROBE_LIMIT_S = 200.0
-ASSOCIATION_FIELDS = ("Account", "Partition", "QOS", "DefaultQOS")
+ASSOCIATION_FIELDS = ("Account", "QOS", "DefaultQOS")
 QOS_FIELDS = ("Name", "MaxWall", "MaxJobsPU", "MaxSubmitPU")
 
 
@@ -23,7 +23,6 @@ class Association(NamedTuple):
     """One account this user may charge; `qos` are the QoS allowed with it."""
 
     account: str
-    partition: str = ""
     qos: tuple[str, ...] = ()
     default_qos: str = ""
 
@@ -51,7 +50,7 @@ class QosLimits(NamedTuple):
 def parse_associations(text: str) -> tuple[Association, ...]:
     """One for each valid line of ``sacctmgr show assoc`` with `ASSOCIATION_FIELDS`."""
     rows = _rows(text, len(ASSOCIATION_FIELDS))
-    return tuple(Association(a, p, tuple(filter(None, qos.split(","))), first) for a, p, qos, first in rows)
+    return tuple(Association(a, tuple(filter(None, qos.split(","))), first) for a, qos, first in rows)
 
 
 def parse_qos(text: str) -> tuple[QosLimits, ...]:
