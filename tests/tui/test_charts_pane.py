@@ -18,6 +18,7 @@ from labtui.tui.themes import roles as roles_of
 from labtui.tui.widgets.charts_pane import VIEWS, ChartsPane, Shown, line_of, readable
 from labtui.tui.widgets.log_pane import shorten
 from tests import changes
+from tests.training_logs.samples import mllog
 from tests.tui.fed_session import FedSession, finished_run, finished_runs, log_text, online, spec, write_log
 from tests.tui.test_plot import chart
 from tests.tui.waiting import screens, text_of, until
@@ -223,7 +224,8 @@ async def test_a_key_that_has_nothing_to_do_says_why_and_so_does_the_palette(fil
     ("13/13 - 10s - loss: 1.9545 - accuracy: 0.2066 - 773ms/step", 30, "13/13 - 10s - loss: 1.9545 …"),
     ("### Total number of parameters 631021000", 33, "… number of parameters 631021000"),
     ("RuntimeError: CUDA out of memory, or so", 31, "RuntimeError: CUDA out of …"), ("x" * 9, 8, "xxxxx …"),
-    (':::MLLOG … {"top1": 76.95, "val_top1": 73.1, "lr": 0.001}', 24, "val_top1: 73.1 …"),
+    (mllog("tracked_stats", {"top1": 76.95, "val_top1": 73.1, "lr": 0.001}), 24, "val_top1: 73.1 …"),
+    (mllog("eval_accuracy", 0.5, of="a, b {c}\x1b"), 40, "of: a, b {c} , eval_accuracy: 0.5"),
 ])  # fmt: skip
 def test_a_long_line_of_a_log_loses_what_says_least(line, width, shown):
     assert shorten(readable(line, "val_top1"), width) == shown and len(shown) <= width

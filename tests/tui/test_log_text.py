@@ -73,6 +73,5 @@ def test_what_a_record_counts_for_stands_at_the_line_before_it(tmp_path, monkeyp
     path.write_text(mllog("tracked_stats", {"top1": 2.5}, epoch_num=1) + mllog("epoch_stop", seconds=2.36))
     reads = list[object]()
     monkeypatch.setattr(tail_view, "reader_inside", lambda *at: reads.append(at) or reader_inside(*at))
-    told = [':::MLLOG … {"top1": 2.5} …', ':::MLLOG … "metadata": {"seconds": 2.36}}']
-    assert [line_text(tmp_path, path, number) for number in (1, 2)] == told
+    assert [line_text(tmp_path, path, number) for number in (1, 2)] == path.read_text().splitlines()
     assert len(reads) == 1, "what is loaded is kept"

@@ -1,6 +1,5 @@
 """The charts pane: five views, one large chart with a cursor on its points, or four charts on very large windows."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
@@ -16,6 +15,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from labtui.domain.model import Interval, plural
+from labtui.domain.terminal_text import printable
 from labtui.lab.edition import ChartsCheck
 from labtui.results import charts as specs
 from labtui.results.charts import FAMILIES, ChartSpec, Point, Series, make_chart, with_curves, with_sizes
@@ -54,11 +54,14 @@ def empty_chart(view: View, name: str) -> ChartSpec:
 
 
 def readable(text: str, first: str = "") -> str:
-    """A record (`:::MLLOG`) as names and values, the `first` name before the others; another line as it is."""
-    if not text.startswith(":::MLLOG"):
-        return text
-    pieces = re.sub(r'^:::MLLOG … |"metadata": |[{}"]', "", text).split(", ")
-    return ", ".join(sorted(pieces, key=lambda piece: not piece.startswith(f"{first}: ")))
+    """A line's records (`:::MLLOG`) as names and values, the `first` name before the others; another line as it is."""
+    from labtui.training_logs.spans import read_records
+
+    told: dict[str, object] = {}
+    for name, value in chain.from_iterable(record.values.items() for record in read_records(text)):
+        told |= value if isinstance(value, dict) else {} if value is None else {name: value}
+    names = sorted(told, key=lambda name: name != first)
+    return printable(", ".join(f"{name}: {told[name]}" for name in names)) or text
 
 
 def line_of(spec: ChartSpec | None, *, name: str = "", run: int | None = None) -> int:

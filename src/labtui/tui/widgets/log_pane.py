@@ -1,6 +1,5 @@
 """The log pane: standard output or standard error of the selected run, to follow and to search."""
 
-import re
 from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
@@ -19,9 +18,6 @@ from labtui.tui.view import ENDED_BADLY, View
 from labtui.tui.widgets.frame import PlainText, ends, key, say
 from labtui.tui.widgets.run_pane import RunPane, last_line
 from labtui.tui.widgets.tail_view import STAMP, LogText, TailView, least
-
-_NO_VALUE = re.compile(r'^(:::MLLOG) \{.*?"value": (?:null, )?|, "metadata": [^{]*\{[^{}]*\}\}$')
-"""What a record has before its value, or metadata where that is null, and after it."""
 
 
 class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the run's
@@ -196,10 +192,10 @@ def _log(root: Path, path: Path) -> LogText:
 
 
 def line_text(root: Path, path: Path, number: int) -> str:
-    """The text of a log line; of a record (`:::MLLOG`), its value or its metadata. Only what was added is read."""
+    """The text of a log line. Only what was added to the log is read."""
     log = _log(root, path)
     log.refresh()
-    return _NO_VALUE.sub(r"\1 … ", log.line(number)).rstrip()
+    return log.line(number).rstrip()
 
 
 def shorten(text: str, width: int) -> str:
