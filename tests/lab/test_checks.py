@@ -316,8 +316,7 @@ def test_a_copy_of_an_edited_original_is_an_edit():
 
 
 def test_code_names_never_fail():
-    for text in ("\x00", "def f(:\n", "x" * 10_000, "(" * 3000, "\ud800"):
-        assert isinstance(code_names(text), dict)
+    assert None not in map(code_names, ("\x00", "def f(:\n", "x" * 10_000, "(" * 3000, "\ud800"))
 
 
 def test_data_reached_by_a_look_or_by_a_run():

@@ -91,6 +91,7 @@ def test_another_batch_takes_as_long_for_the_same_images_within_what_its_steps_m
     same, half, double = (run_seconds(run, EDITION, rows) for run in runs)
     assert (half.lo, half.value, half.hi) == pytest.approx((same.lo, same.value, same.hi + 5 * 13.61))
     assert double.hi == pytest.approx(same.hi) and double.value == same.value and double.lo < same.lo
+    assert run_seconds(replace(runs[0], extra_args=("--control=independent",)), EDITION, rows) == same
 
 
 @pytest.mark.parametrize("typed", ["5", "10,5", "105", "10.9", "x"])

@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labtui.domain.errors import UsageError
+from labtui.domain.tuning import option_groups
 from labtui.lab.plan import PlanRow, drafts_from, task_drafts
-from labtui.lab.plan_table import WORDS, cell, change_cell, forms_of, grouped, rows_of
+from labtui.lab.plan_table import WORDS, cell, change_cell, forms_of, rows_of
 from labtui.session.labs import load_edition
 from labtui.session.settings import parse_profile
 from tests.lab.builders import EDITION
@@ -27,7 +28,7 @@ def test_more_gpus_keep_the_share_of_each_scale_the_rate_and_empty_means_as_plan
     assert change_cell(row(), "rate", "").spec.learning_rate is None
     assert change_cell(change_cell(row(), "limit", "15"), "limit", "").limit is None
     options = change_cell(row(), "options", "--images 64 --name 'a -b'").spec.extra_args
-    assert grouped(options) == [["--images", "64"], ["--name", "a -b"]]
+    assert option_groups(options) == [("--images", "64"), ("--name", "a -b")]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 Tuning = tuple[tuple[str, str], ...]
@@ -92,6 +93,17 @@ def distinguishing_words(tunings: Sequence[Tuning]) -> list[tuple[str, ...]]:
     names = dict.fromkeys([*TUNING_OPTIONS, *(name for each in given for name in each)])
     differ = [name for name in names if len({each.get(name) for each in given}) > 1]
     return [tuple(filter(None, (_option_words(name, each.get(name)) for name in differ))) for each in given]
+
+
+def option_groups(words: Sequence[str]) -> list[Sequence[str]]:
+    """The options of a script, each with its values: ``[["--lr", "0.1"], ["--amp"]]``."""
+    starts = [at for at, word in enumerate(words) if word.startswith("-") or not at]
+    return [words[at:end] for at, end in pairwise((*starts, len(words)))]
+
+
+def without_option(words: Sequence[str], option: str) -> tuple[str, ...]:
+    """The words without an option (``--foo``) and its values."""
+    return tuple(chain(*(each for each in option_groups(words) if each[0].partition("=")[0] != option)))
 
 
 def named_options(words: Sequence[str]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from msgspec.structs import astuple, replace
 
 from labtui.domain.model import Interval, RunSpec, SubmissionDraft
 from labtui.domain.profile import Profile
-from labtui.domain.tuning import Tuning, named_options
+from labtui.domain.tuning import Tuning, named_options, without_option
 from labtui.lab.edition import Edition, images_of
 from labtui.results.measured import own_options, sized_options, steady_samples
 from labtui.results.rows import ResultRow
@@ -73,9 +73,8 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> In
     if run.unknown:
         return None
     own = run.script not in edition.run_scripts and not run.variant
-    if run.is_control and "--control" in run.extra_args:
-        at = run.extra_args.index("--control")
-        run = replace(run, extra_args=(*run.extra_args[:at], *run.extra_args[at + 2 :]))
+    if run.is_control:
+        run = replace(run, extra_args=without_option(run.extra_args, "--control"))
     if run.program is not None:
         found, baseline = (_from_bands(replace(run, processes=n), edition) for n in (run.processes, 1))
         measures_both = any("{baseline_" in line for line in run.program.lines)

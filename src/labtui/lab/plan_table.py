@@ -7,7 +7,6 @@ the batch per GPU always agree.
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from itertools import chain, pairwise
 
 from msgspec.structs import replace
 
@@ -113,18 +112,6 @@ def change_cell(row: PlanRow, column: str, text: str) -> PlanRow:
     else:
         spec = _with_gpus(spec, text)
     return replace(row, spec=spec)
-
-
-def grouped(words: Sequence[str]) -> list[list[str]]:
-    """The options of a script, each with its values: ``[["--lr", "0.1"], ["--amp"]]``."""
-    starts = [at for at, word in enumerate(words) if word.startswith("-") or not at]
-    return [list(words[at:end]) for at, end in pairwise((*starts, len(words)))]
-
-
-def without_option(row: PlanRow, option: str) -> PlanRow:
-    """The row without an option (``--foo``) of its script and without the option's values."""
-    kept = [each for each in grouped(row.spec.extra_args) if each[0].partition("=")[0] != option]
-    return replace(row, spec=replace(row.spec, extra_args=tuple(chain(*kept))))
 
 
 def _timed(spec: RunSpec, program: Program, column: str, text: str) -> RunSpec:

@@ -11,9 +11,10 @@ from msgspec.structs import replace
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import PROCESS_PER_GPU, AcceptedFinding, JobForm, RunPhase, RunSpec, SubmissionDraft
 from labtui.domain.state import RunState
+from labtui.domain.tuning import without_option
 from labtui.lab.edition import Edition
 from labtui.lab.plan import CONTROLS, PlanRow, drafts_from, refuse_over_limit
-from labtui.lab.plan_table import WORDS, change_cell, control_rows, forms_of, rows_of, without_option
+from labtui.lab.plan_table import WORDS, change_cell, control_rows, forms_of, rows_of
 from labtui.preflight.findings import MAIN_SCRIPT, Finding, FindingKey, apply_fix, overridden, preview_fix
 from labtui.results.rows import ResultRow
 from labtui.session.labs import files_stamp
@@ -368,7 +369,9 @@ class Plan:
 
         if found.finding.rule == "script-option" and found.finding.fix is not None and self.job_file is None:
             option = found.finding.fix.title.removeprefix("remove ")
-            self.task_rows = [without_option(row, option) for row in self.task_rows]
+            kept = [without_option(row.spec.extra_args, option) for row in self.task_rows]
+            pairs = zip(self.task_rows, kept, strict=True)
+            self.task_rows = [replace(row, spec=replace(row.spec, extra_args=each)) for row, each in pairs]
             return
         for job, same in enumerate(self.previews):  # none while files that changed are checked again
             mine = [] if isinstance(same, LabError) or job not in found.jobs else same.findings

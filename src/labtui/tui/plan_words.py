@@ -15,9 +15,9 @@ from rich.text import Text
 
 from labtui.domain.errors import LabError
 from labtui.domain.model import RunPhase, RunSpec, plural
+from labtui.domain.tuning import option_groups
 from labtui.lab.expected_time import expectation, run_seconds, total
 from labtui.lab.plan import PlanRow, expected_learning_rate
-from labtui.lab.plan_table import grouped
 from labtui.preflight.findings import MAIN_SCRIPT
 from labtui.results.cost import hours_text
 from labtui.tui import format as words
@@ -216,7 +216,7 @@ def runs_title(plan: Plan, styles: Roles) -> Text:
 
 def _options(spec: RunSpec) -> list[str]:
     """The further options of a run's script, each with its values: ``--lr 0.1``."""
-    return list(map(shlex.join, grouped(spec.extra_args)))
+    return list(map(shlex.join, option_groups(spec.extra_args)))
 
 
 def shared_options(plan: Plan) -> list[str]:
