@@ -120,10 +120,12 @@ def gather_evidence(
 
     Raises:
         FolderError: when scripts or answers cannot be read.
+        LabError: when the settings or the profile are not valid.
     """
+    settings, profile = load_named(folder.path)
     files = folder.script_files()
     scripts = {name: FileFact(name, data) for name, data in files.items()}
-    needed = needed_paths(folder, edition)
+    needed = needed_paths(folder, settings, profile, edition)
     seen = {path: state.paths[path] for path in needed if path in state.paths}
     gone = any(not answer.there for answer in seen.values())
     if len(seen) < len(needed) and not gone:  # not told before all were asked about, unless one is missing
@@ -137,8 +139,8 @@ def gather_evidence(
         answers={task.id: read_answers(folder, task) for task in edition.tasks if task.questions},
         files=frozenset(path.name for path in folder.path.iterdir() if folder.has(path)),
         remote=seen,
-        overrides=PlanOverrides(max_per_gpu_batch=folder.settings().max_per_gpu_batch),
-        without_gpus=load_named(folder.path)[1].without_gpus,
+        overrides=PlanOverrides(max_per_gpu_batch=settings.max_per_gpu_batch),
+        without_gpus=profile.without_gpus,
     )
 
 
@@ -196,19 +198,14 @@ def requirements_of(
     )
 
 
-def needed_paths(folder: LabFolder, edition: Edition) -> tuple[str, ...]:
-    """The remote paths this folder's trainings need: data and container, from edition, settings and profile.
-
-    Raises:
-        LabError: when the profile is not valid.
-    """
-    settings, profile = load_named(folder.path)
+def needed_paths(folder: LabFolder, settings: Settings, profile: Profile, edition: Edition) -> list[str]:
+    """The remote paths this folder's trainings need: data and container, from edition, settings and profile."""
     needs = requirements_of(folder, settings, profile, edition)
     paths = (needs.data_dir, *needs.image_paths, needs.container)
     user = cluster_user(settings, profile) if any("{user}" in path for path in paths) else ""
     values = {"account": profile.account_of(settings.account), "user": user}
     filled = (fill(path, values) for path in dict.fromkeys(paths))
-    return tuple(path for path in filled if path and "{" not in path)
+    return [path for path in filled if path and "{" not in path]
 
 
 @cache
