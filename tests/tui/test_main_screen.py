@@ -350,14 +350,16 @@ async def test_what_another_program_writes_is_seen_by_the_checks(filled_session)
         items = [replace(each, stale=each.kind == "charts") for each in app.view.items]
         app.main.show(replace(app.view, checks={"10.5": replace(app.view.check, items=tuple(items))}))
         assert "Charts · 4 outdated" in text_of(app), "not 0/4 outdated, as if none were"
-        log = write_log(filled_session, app.view.every[4].run.token, "Epoch 3/5\n")
-        os.utime(log, (2**31, 2**31))
+        os.utime(write_log(filled_session, app.view.every[4].run.token, "Epoch 3/5\n"), (2**31, 2**31))
         model.check_tasks(model.session.state)
         assert not model.deck_old, "the run still trains"
         filled_session.feed(changes.connection("offline", sentence="It is cut.", since=NOW - 999))
         await until(pilot, lambda: "run 4 has no known end yet" in model.checks["10.5"].missing, "as its row")
         filled_session.feed(changes.ended(4, "completed"))
         await until(pilot, lambda: model.deck_old)
+        model.deck, hand_in = "", replace(model.edition.hand_in, form="report")
+        model.edition = replace(model.edition, hand_in=hand_in)
+        await until(pilot, lambda: model.deck == "deck.pdf", "slides do for a report, too")
 
 
 async def test_a_pane_opens_with_what_is_there(filled_session, monkeypatch):
@@ -367,8 +369,7 @@ async def test_a_pane_opens_with_what_is_there(filled_session, monkeypatch):
         await until(pilot, lambda: app.view_model.state is filled_session.state and app.main.view.checks)
         monkeypatch.setattr(app, "repaint", lambda: None)
         await app.main.show_pane("log")
-        view = app.main.query_one("#log-view", TailView)
-        await until(pilot, lambda: view.file.rows() > 0)
+        await until(pilot, lambda: app.main.query_one("#log-view", TailView).file.rows() > 0)
         monkeypatch.undo()
         await until(pilot, lambda: "following" in text_of(app))
 

@@ -135,7 +135,7 @@ class ViewModel:
 
     def check_tasks(self, state: LabState) -> bool:
         """In a thread: check all tasks if a run, a job, a remote path or a file has changed; return whether one had."""
-        from labtui.cluster.local_files import files_inside
+        from labtui.cluster.local_files import files_inside, stat_inside
         from labtui.lab.edition import DECKS
         from labtui.session.labs import check_folder, files_stamp
         from labtui.session.own_jobs import job_files
@@ -145,14 +145,15 @@ class ViewModel:
         # a log that only grows is not evidence
         jobs = [(each.status, each.job) for each in state.submissions.values()]
         names = {path.name for path in folder.path.glob("[!.]*") if ".db" not in path.name}
-        slides = edition is None or edition.hand_in.form == "slides"
-        files = sorted(DECKS.values()) if slides else ["report.pdf"]  # one of them is enough
+        report = edition is not None and edition.hand_in.form == "report"
+        files = ["report.pdf"] * report + sorted(DECKS.values())  # one is enough; slides do for a report, too
         deck = next((name for name in files if name in names), "")
-        made = (folder.path / deck).stat().st_mtime
+        made = stat_inside(folder.path, deck) if deck else None
         over = (run.token for run in state.runs.values() if run.outcome is not None)
         logs = (path for token in over if (path := self.session.log_path(token, "out")) is not None)
         paths = (*files_inside(folder.path, folder.answers), *logs)
-        old = bool(deck) and any(path.stat().st_mtime > made for path in paths)
+        times = [each.st_mtime for path in paths if (each := stat_inside(folder.path, path)) is not None]
+        old = made is not None and max(times, default=0.0) > made.st_mtime
         evidence = (edition, state.runs, jobs, state.paths, names, old, files_stamp(folder))
         if edition is None or evidence == self._evidence:
             return False
