@@ -46,14 +46,13 @@ def test_editions_by_id_by_path_and_from_the_lab_folder(folder):
 
 
 def test_exports_are_known_by_their_names(folder):
-    others = ("cpu-gpu-throughput-ResNet50.png", "throughput-per-gpu.svg", "efficiency-loss-resnet50.svg")
-    for name in ("speedup.png", "ResNet50-epoch-time.svg", "speedup.txt", "practice-efficiency.pdf", *others):
+    kinds = {"speedup.png": "speedup", "ResNet50-epoch-time.svg": "epoch-time"}
+    kinds |= {"practice-efficiency.pdf": "efficiency", "efficiency-loss-resnet50.svg": "efficiency-loss"}
+    for name in ("speedup.txt", *(kinds := kinds | {"cpu-gpu-throughput-x.png": "cpu-gpu-throughput"})):
         (folder.plots / name).write_bytes(b"x")
     found = {e.path: e for e in gather_evidence(folder, EDITION, LabState()).exports}
-    names = {"speedup.png", "ResNet50-epoch-time.svg", "practice-efficiency.pdf"}
-    assert set(found) == {f"plots/{name}" for name in names}
-    models = {path: each.models for path, each in found.items() if each.models}
-    assert models == {"plots/ResNet50-epoch-time.svg": ("ResNet50",)}
+    assert {path: each.chart for path, each in found.items()} == {f"plots/{n}": kinds[n] for n in kinds}
+    assert [found[f"plots/{name}"].models for name in [*kinds][:2]] == [(), ("ResNet50",)]
     assert found["plots/practice-efficiency.pdf"].mark == "practice"
     (folder.plots / "speedup-Mine.png").write_bytes(b"x")
     (folder.plots / "speedup-empty.png").touch()

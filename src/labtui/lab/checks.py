@@ -272,15 +272,14 @@ def _check_charts(ctx: _Context, check: schema.ChartsCheck) -> Iterator[CheckIte
         yield CheckItem(sentence, again, export.path, stale=bool(again), mark=export.mark)
 
 
-_COMPARES = {"speedup": "speedup", "efficiency": "efficiency", "cpu-gpu": "acceleration"}
-"""The field that each of these charts shows. A chart exported earlier may still exist when no row has it any more."""
-
-
 def _models_without(chart: str, check: schema.ChartsCheck, ctx: _Context) -> str:
-    """The measured models without a value for this chart, as one text; "" if there are none."""
+    """The measured models without a value for this chart, as one text; "" if there are none.
+
+    A chart exported earlier may still exist when no row has its value any more.
+    """
     rows, names = ctx.evidence.results.measured, ctx.edition.names
-    measured, field = {row.model for row in rows}, _COMPARES.get(chart)
-    shown = {row.model for row in rows if field is None or getattr(row, field) is not None}
+    compares, measured = chart in ("speedup", "efficiency"), {row.model for row in rows}
+    shown = {row.model for row in rows if not compares or getattr(row, chart) is not None}
     return join([names.get(model, model) for model in check.models if model in measured - shown])
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -23,9 +23,8 @@ from labtui.lab.checks import TaskCheck, check_all
 from labtui.lab.edition import Edition, Task
 from labtui.lab.edition_file import base_id, parse_edition
 from labtui.lab.evidence import Answers, Evidence, ExportFact, FileFact, new_sheet, read_sheet
-from labtui.lab.fields import ChartKey
 from labtui.lab.plan import PlanOverrides
-from labtui.results.charts import slug
+from labtui.results.charts import FAMILIES, slug
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
 from labtui.results.rows import Results
@@ -40,9 +39,6 @@ if TYPE_CHECKING:
 LABS = Path(__file__).resolve().parents[1] / "labs"
 """The folder of the editions that come with labtui."""
 _CHART_FILES = {".png", ".svg", ".pdf", ".jpg"}
-_CHARTS: tuple[ChartKey, ...] = get_args(ChartKey)
-_OTHER_CHARTS = ("cpu-gpu", "throughput-per-gpu", "efficiency-loss")
-"""Charts whose names contain a key of `ChartKey` but which show something else."""
 
 
 # --------------------------------------------------------------------------- editions
@@ -215,15 +211,15 @@ def _originals() -> Mapping[str, FileFact]:
 
 
 def _exports(folder: LabFolder, edition: Edition, state: LabState) -> Iterable[ExportFact]:
-    """Exported charts, recognised by the chart key and the models in the file name; an empty file is none."""
+    """Exported charts, recognised by the kind of chart and the models in the file name; an empty file is none."""
     practice = bool(state.submissions) and all(item.practice for item in state.submissions.values())
     models = {plan.spec.model for task in edition.tasks for plan in task.runs}
     models |= {run.spec.model for run in state.runs.values()}
     slugs = {model: slug(edition.names.get(model, model)) for model in sorted(models - {""})}
     for path in files_inside(folder.path, folder.plots):
         stem, is_chart = path.stem, path.suffix in _CHART_FILES and path.stat().st_size
-        charts = [key for key in _CHARTS if key in stem and is_chart]
-        if charts and not any(other in stem for other in _OTHER_CHARTS):
+        charts = [family for family in FAMILIES if family in stem and is_chart]
+        if charts:  # the longest is meant: `cpu-gpu-throughput` is no `throughput`
             yield ExportFact(
                 path=path.relative_to(folder.path).as_posix(),
                 chart=max(charts, key=len),
