@@ -5,7 +5,7 @@ The phase of a state that is in no list is unknown: only a known final state of 
 
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Container
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -112,20 +112,14 @@ def explain_reason(reason: str) -> str:
 # --------------------------------------------------------------------------- which submission a queue takes next
 
 
-def sendable(state: LabState, profile: Profile, closed: Iterable[str] = ()) -> SubmissionState | None:
+def sendable(state: LabState, profile: Profile, closed: Container[str] = ()) -> SubmissionState | None:
     """The submission to send next: the oldest whose queue may take it. None when all have to wait.
 
     Queues at their limit of jobs per user are skipped, and so are those in `closed`, which refused a job lately. Within
     a queue the order is kept.
     """
-    shut = set(closed)
-    for submission in submission_queue(state):
-        if submission.queue in shut:
-            continue
-        if _has_room(state, profile, submission.queue):
-            return submission
-        shut.add(submission.queue)
-    return None
+    open_to = (item for item in submission_queue(state) if item.queue not in closed)
+    return next((item for item in open_to if _has_room(state, profile, item.queue)), None)
 
 
 def _has_room(state: LabState, profile: Profile, queue_name: str, ahead: int = 0) -> bool:
