@@ -33,6 +33,7 @@ class ErrorPattern(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     outcome: Outcome | Literal[""] = "failed"
     job_level: bool = False
     add_in_container: bool = False
+    without_gpu: bool = False
     hint: bool = False
 
 
@@ -40,6 +41,8 @@ _FILE = tomllib.loads(resources.files("labtui.training_logs").joinpath("errors.t
 RULES = tuple(
     decode.convert(row | {"pattern": re.compile(row["pattern"])}, ErrorPattern) for row in _FILE["errors"]
 )
+WITHOUT_GPU = next(rule for rule in RULES if rule.without_gpu)
+"""The error text of a training on the CPU, whatever it asked for."""
 _NEAR: tuple[str, ...] = (*_FILE["suspect"], *(word for rule in RULES for word in rule.near))
 _SUSPECT = re2.compile("|".join(map(re.escape, _NEAR)))
 """A quick filter: no rule is tried on a line without any of these."""
@@ -47,8 +50,6 @@ _SIGNS = {name: re.compile(text) for name, text in _FILE["signs"].items()}
 _FOLLOWS = {"ending": "task_ended", "failed": "step_cancelled"}
 """By sign: the lines that follow when Slurm ends a step's other processes, which did not fail themselves."""
 _HARMLESS, _PASSED_ON = (re.compile("|".join(_FILE[name])) for name in ("harmless", "passed_on"))
-NO_GPU_SIGN = "There are non-GPU devices in"
-"""TensorFlow's message that a MirroredStrategy runs on the CPU."""
 
 
 def _shows(sign: str, text: str) -> bool:
@@ -106,7 +107,7 @@ class Diagnoser:
         self._container |= without_gpu or _shows("container", text)
         if without_gpu:
             self._enter(run)
-            self._report(next(rule for rule in RULES if rule.add_in_container), number, text)
+            self._report(WITHOUT_GPU, number, text)
 
     def add(self, kind: DiagnosisKind, line: int, text: str, advice: str) -> None:
         """Add a finding, with its text shortened to `MAX_TEXT`."""
@@ -201,7 +202,7 @@ class Diagnoser:
         match = rule.pattern.search(text)
         advice = rule.advice.format(**match.groupdict()) if match is not None else rule.advice
         if rule.add_in_container and self._container:
-            advice += " Start the container with `singularity exec --nv ...`, which gives it the GPUs."
+            advice += f" {_FILE['in_container']}"
         # Slurm's sentence after a traceback is not the traceback's last line
         if self._frame and self._traced and not text.startswith(("error: ", "srun: ", " ")):
             advice += f" It was raised at {self._frame}."

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from labtui.domain.model import Program, Stream
-from labtui.training_logs.diagnosis import MAX_TEXT, NO_GPU_SIGN, Diagnoser
+from labtui.training_logs.diagnosis import MAX_TEXT, WITHOUT_GPU, Diagnoser
 from labtui.training_logs.fold import Fold
 from labtui.training_logs.forms import Forms
 from labtui.training_logs.keras import FirstStep
@@ -118,7 +118,7 @@ class LogReader:
             if likely > self._mention[0]:
                 self._mention = (likely, line.number, text.strip()[:MAX_TEXT])
                 self._changed = True
-        if NO_GPU_SIGN in text:
+        if WITHOUT_GPU.pattern.search(text):
             self._cpu_warnings += 1
             for fold in self._folds:
                 fold.mark_without_gpu()
