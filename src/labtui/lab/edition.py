@@ -62,7 +62,7 @@ class LearningRateCheck(_Check, frozen=True, kw_only=True, tag="learning-rate"):
 
 
 class MetricCheck(_Check, frozen=True, kw_only=True, tag="metric"):
-    """In some epoch of some run of the task, `metric` (by Keras's name) was `at_least` this value."""
+    """In some epoch of any run of a model that the task plans, `metric` (by Keras's name) was `at_least` this value."""
 
     metric: fields.Identifier
     at_least: fields.Positive
