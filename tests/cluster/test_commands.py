@@ -68,7 +68,7 @@ def test_a_cut_line_is_lost_and_comes_back(through):
     with pytest.raises(ConnectionLost):
         line.run("sleep 300")
     assert not line.connected
-    for use in (lambda: line.files.stat("."), line.ping):
+    for use in (lambda: line.files.stat("."), lambda: line.ping(5.0)):
         with pytest.raises(ConnectionLost):
             use()
     line.connect()
@@ -88,7 +88,7 @@ def through(connect: Connect, student: Student) -> Iterator[tuple[Connection, Fa
     with FaultProxy((student.host, student.port)) as proxy:
         line = connect(port=proxy.port)
         line.connect()
-        line.ping()
+        line.ping(5.0)
         yield line, proxy
 
 
@@ -101,7 +101,7 @@ def test_a_frozen_line_is_noticed_by_ping_and_left_at_once(through):
         assert line.connected  # nobody has told us otherwise: that is why there is a ping
     line.close()
     line.connect()
-    line.ping()
+    line.ping(5.0)
 
 
 @pytest.mark.parametrize("at", [0, 20, 500, 1500, 2500, 3500])
@@ -116,8 +116,8 @@ def test_a_cut_at_any_byte_of_the_login_is_a_sentence(connect, student, at, dire
                 if proxy.faults_struck:
                     break
                 line.run("true")
-            line.ping()
-            line.ping()  # the cut may come right behind the last byte of an answer
+            line.ping(5.0)
+            line.ping(5.0)  # the cut may come right behind the last byte of an answer
         except ConnectionLost as lost:
             assert lost.sentence and lost.hint
             line.close()  # as the session does: paramiko ends channels a moment before the transport
@@ -132,7 +132,7 @@ def test_a_line_that_breaks_while_much_is_read_keeps_what_came_and_prints_nothin
         line = connect(port=proxy.port)
         line.connect()
         line.run("seq 1 4000000 > huge.txt")
-        line.ping()
+        line.ping(5.0)
         known, strangers = set(threading.enumerate()), set()
         got = bytearray()
 

@@ -62,7 +62,7 @@ def test_file_transfer_names_the_password(student, cluster, tmp_path):
     )
     line.connect()
     with contextlib.closing(line), pytest.raises(LoginRefused) as caught:
-        line.ping()
+        line.ping(5.0)
     assert caught.value.reason == "password-expired"
 
 

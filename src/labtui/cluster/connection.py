@@ -203,7 +203,7 @@ class Connection:
 
     # ----------------------------------------------------------------- files and liveness
 
-    def ping(self, deadline_s: float = 5.0) -> float:
+    def ping(self, deadline_s: float) -> float:
         """Test the connection with a cheap request; return the seconds it took.
 
         Raises:
