@@ -113,6 +113,7 @@ class ActionWidget(Widget):
     """A widget with actions that may be disabled for the moment, each with a reason."""
 
     app: LabApp
+    view: View = NO_VIEW  # as it was shown last
 
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
         """Why an action is disabled now; "" if it is enabled, None if it makes no sense here and has no key."""
@@ -127,8 +128,6 @@ class ActionWidget(Widget):
 
 class Pane(ActionWidget):
     """A pane of the main screen: it paints the view once it has a size, and again at another size."""
-
-    view: View = NO_VIEW
 
     def show(self, view: View) -> None:
         self.view = view
@@ -272,7 +271,6 @@ def _cells(keys: Iterable[FooterKey]) -> int:
 class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of the first base
     """A screen with header, rail (from 110 columns on), title bar, `content`, note line and footer."""
 
-    view: View = NO_VIEW
     BINDINGS: ClassVar[list[BindingType]] = [
         key("left_square_bracket", "step_task(-1)", "Previous task", "the task above, or the last one"),
         key("right_square_bracket", "step_task(1)", "Next task", "the task below, or the first one"),

@@ -186,14 +186,12 @@ def read_as(view: View, stream: Stream) -> dict[int, str]:
     return found
 
 
-@lru_cache(maxsize=1)
-def _log(root: Path, path: Path) -> LogText:
-    return LogText(path, root)
+_log = lru_cache(maxsize=1)(LogText)
 
 
 def line_text(root: Path, path: Path, number: int) -> str:
     """The text of a log line. Only what was added to the log is read."""
-    log = _log(root, path)
+    log = _log(path, root)
     log.refresh()
     return log.line(number).rstrip()
 
