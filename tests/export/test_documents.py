@@ -271,7 +271,7 @@ def test_text_from_outside_is_text_in_every_format(tmp_path):
         measured_run(n, [9, 12 / n], model=name, **tuned) for name in PAYLOADS for n in (1, 2, 4)
     )
     texts = {
-        "csv": csv_text(results), "md": markdown_text(results, {}),
+        "csv": csv_text(results), "md": markdown_text(results, ""),
         "ipynb": "".join(json.loads(notebook(document))["cells"][0]["source"]),
     }  # fmt: skip
     for name, text in texts.items():

@@ -51,8 +51,9 @@ def test_every_edition_is_filled_from_its_runs_and_says_what_is_missing(tmp_path
     for page in document.pages:
         assert not (page.facts and page.charts) and len(page.facts) <= 4
         assert all(not spec.empty for spec in page.charts)
-        for answer in page.answers:
-            assert [block_text(block) for block in answer.blocks] == [ANSWER]
+        assert all([block_text(block) for block in answer.blocks] == [ANSWER] for answer in page.answers)
+        assert not page.charts or page.title != page.kicker.partition("  ")[2], "what they show"
+    assert len({(page.kicker, page.title) for page in document.pages}) == len(document.pages)
     nothing = hand_in(make_lab(tmp_path / "empty", edition, full=False).contents())
     assert not any(page.charts for page in nothing.pages)
     (missing,) = (note for note in nothing.notes if note.startswith("Not here yet"))

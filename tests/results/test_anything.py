@@ -54,5 +54,5 @@ def test_anything_can_be_computed_shown_and_written(measured):
     assert len({chart.key for chart in charts}) == len(charts)
     epoch_chart(results)
     accuracy_chart(results)
-    assert "\x1b" not in report_text(results, sources=True) + markdown_text(results, {})
+    assert "\x1b" not in report_text(results, sources=True) + markdown_text(results, "")
     csv_text(results)

@@ -5,10 +5,10 @@ from msgspec.structs import replace
 
 from labtui.domain.model import Diagnosis, JobPhase
 from labtui.domain.state import LabState, LogState
+from labtui.export.tables import results_message
 from labtui.results.compute import compute_results
 from labtui.results.cost import lab_cost, run_utilization
 from labtui.results.measured import measured_from_state
-from labtui.results.messages import results_message
 from labtui.results.report import cost_json, cost_lines, report_text
 from labtui.training_logs.gpu_sampler import GpuSample
 from tests import changes

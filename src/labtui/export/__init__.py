@@ -82,7 +82,7 @@ def export_lab(
     # pandas last: it reuses memory that typesetting has freed, so the peak is 15 MB lower
     work["results.json"] = lambda: f"{json_text(contents.measurements.json_of(contents.results))}\n"
     work["results.csv"] = partial(csv_text, contents.results)
-    work["results.md"] = partial(markdown_text, contents.results, contents.edition.names)
+    work["results.md"] = partial(markdown_text, contents.named, stamp)
     written = write_files(work, out or lab.path, lab.path if out is None else None, told)
     kept = (f"{path.name} is the one that you had changed." for path in written if _KEPT in path.stem)
     notes = (*kept, *notes)

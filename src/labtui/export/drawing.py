@@ -159,7 +159,7 @@ def widths(specs: Sequence[ChartSpec]) -> list[float]:
     for spec in specs:
         bars = spec.kind == "bars"
         marks = max(1.0, 0.22 * sum(len(each.points) for each in spec.series)) if bars else 1.3
-        names = [inches(name, TEXT_SIZE) for name in names_of(spec.measured)] if spec.measured[1:] else [0.0]
+        names = [inches(name, TEXT_SIZE) for name in spec.names] if spec.measured[1:] else [0.0]
         named = sum(names) + 0.45 * len(names) + 0.3 if bars else 2.4 + max(names)
         heading = 0.4 + 1.1 * inches(clean(spec.y_title), 17)  # of a plot it stands right of the axis
         found.append(max(2.4 * marks, named, heading) if len(panels(spec)) == 1 else math.inf)
@@ -192,11 +192,6 @@ def bounds(point: Point) -> tuple[float, float]:
     """How far the interval reaches below and above the mark."""
     low, high = (point.y if each is None else each for each in (point.lo, point.hi))
     return max(0.0, point.y - low), max(0.0, high - point.y)
-
-
-def names_of(lines: Sequence[Series]) -> list[str]:
-    """The names to put beside these lines: what tells each from the others."""
-    return [clean(name) for name in distinct([line.short or line.name for line in lines])]
 
 
 def end_text(spec: ChartSpec, series: Series, name: str = "") -> str:

@@ -167,8 +167,8 @@ def _task_pages(contents: LabContents, plan: HandInPage, task: Task) -> Iterable
         blocks += tuple(_checklist(contents, task))
     page = _page_of(plan, task, results, charts)
     page = replace(page, facts=large, blocks=blocks, answers=answers, warnings=tuple(warnings))
-    said = messages.results_message(results) if charts and found and plan.table == "results" else ""
-    if said and not documents.fit_together(page):  # the table has a page of its own, titled by what it shows
+    said = joined(tables.results_message(results)) if charts and found and plan.table == "results" else ""
+    if said not in ("", page.title) and not documents.fit_together(page):  # so the table has its own
         yield _page_of(plan, task, results, charts)
         page = replace(page, title=said, charts=(), note="", numbers=())
     yield page
@@ -200,7 +200,7 @@ def _title(plan: HandInPage, task: Task, charts: Sequence[ChartSpec], results: R
     families = {chart.family for chart in charts}
     found = ""
     if results.programs and (charts or plan.table):
-        found = messages.program_message(results.programs)
+        found = messages.program_message(results.programs, families)
     elif families & set(messages.SCALING):
         found = messages.scaling_message(scaling_lines(results.measured), families)
     elif plan.table == "fractions" or families == {"laws"}:
@@ -208,8 +208,8 @@ def _title(plan: HandInPage, task: Task, charts: Sequence[ChartSpec], results: R
     elif charts:
         results_first = sorted(charts, key=lambda chart: chart.family == "learning-rate")
         found = next((chart.message for chart in results_first if chart.message), "")
-    elif plan.table:
-        found = messages.results_message(results)
+    if plan.table == "results" and not found:
+        found = tables.results_message(results)
     return joined(found) or plan.heading or one_line(task.title)
 
 

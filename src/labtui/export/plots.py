@@ -172,7 +172,7 @@ def draw_lines(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
     axes.plot(*_path(*others), color=drawing.OTHER, lw=1.2, zorder=1)
     tall = not spec.over_time and any(is_tall(spec, point) for each in lines for point in each.points)
     widest = tall * (len(lines) - 1) * 0.03  # texts stand beyond the error bars
-    for at, (series, name) in enumerate(zip(lines, drawing.names_of(lines), strict=True)):
+    for at, (series, name) in enumerate(zip(lines, spec.names, strict=True)):
         look = seen[series.name]
         shift = at * 0.06 - widest
         _draw_line(axes, spec, series, look, shift)

@@ -147,7 +147,7 @@ def _style_lines(chart: Any, spec: ChartSpec, box: Box, *, named: bool) -> None:
     shown = spec.measured
     seen = looks(shown)
     named = named and len(shown) > 1
-    names = dict(zip((each.name for each in shown if named), drawing.names_of(shown), strict=False))
+    names = dict(zip((each.name for each in shown if named), spec.names, strict=False))
     ends: list[tuple[Any, Series, str, Any]] = []
     for native, series in zip(chart.plots[0].series, drawn, strict=True):
         native.smooth = False

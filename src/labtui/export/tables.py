@@ -6,7 +6,7 @@ pandas is imported only when the CSV is written.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -15,13 +15,13 @@ from labtui.domain.model import Interval
 from labtui.domain.run import CAUSES, mark_words
 from labtui.export.contents import stamp_of
 from labtui.results import measured, messages, numbers
-from labtui.results.cost import cost_columns
+from labtui.results.cost import cost_columns, gpu_hours
 from labtui.results.laws import karp_flatt
 from labtui.results.measured import Origin, accuracy_curves, best_curve, by_log, cite
 from labtui.results.numbers import Table, clean
 from labtui.results.report import program_json, row_json
-from labtui.results.rows import LawFit, ResultRow, Results, of_rows, renamed
-from labtui.results.scaling import by_size
+from labtui.results.rows import LawFit, ResultRow, Results, of_rows
+from labtui.results.scaling import ScalingLine, by_size, scaling_lines
 
 _MAX_LINES = 6
 Facts = tuple[tuple[str, str], ...]
@@ -69,6 +69,32 @@ def fraction_table(fits: Sequence[LawFit]) -> Table:
         rows.append((clean(fit.baseline.network), law, shown, bounds, limit, sizes))
     headings = ("network", "law", "serial fraction", "between", "limit", "from GPUs")
     return Table(headings, tuple(rows), (False, False, True, True, True, True))
+
+
+def results_message(results: Results) -> str:
+    """A sentence for a table of results: the value of the only training, else what its lines or its rows show."""
+    rows, lines = results.measured, scaling_lines(results.measured)
+    if len(rows) == 1 and (rows[0].epoch_seconds or rows[0].throughput):
+        return messages.epoch_message(rows[0]) if rows[0].epoch_seconds else messages.rate_message(rows[0])
+    said = _cost_message(lines) or messages.scaling_message(lines, {"epoch-time"})  # charts give the speedup
+    if said or len({row.n_gpus for row in rows}) != 1:
+        return said
+    one_network = len({row.model for row in rows}) == 1
+    return messages.tuning_message(rows) if one_network else messages.times_message(rows)
+
+
+def _cost_message(lines: Sequence[ScalingLine]) -> str:
+    """What the only line's speedup costs: ``32 GPUs are 28.6 times as fast as one for 4.4 times the GPU-hours``."""
+    compared = lines[0].compared if len(lines) == 1 else ()
+    hours = [gpu_hours(row) for row in compared]
+    lengths = {run.run.epochs_read for row in compared for run in row.members}
+    alike = len(lengths) == 1 and not any(row.as_printed.epoch_seconds for row in compared)
+    if len(hours) < 2 or not hours[0] or not alike:
+        return ""
+    most, many = compared[-1], messages.count_words(compared[-1].processes, start=True)
+    gain, more = numbers.ratio_text(most.speedup), numbers.fixed(hours[-1] / hours[0], 1)
+    said = f"{many} {'give' if most.by_rate else 'are'} {gain} times {messages.faster(most, 'one')}"
+    return f"{said} for {more} times the GPU-hours"
 
 
 # --------------------------------------------------------------------------- where each number was read
@@ -238,9 +264,8 @@ def escape_markdown(text: str) -> str:
 # --------------------------------------------------------------------------- Markdown
 
 
-def markdown_text(results: Results, names: Mapping[str, str]) -> str:
-    """Both readings as Markdown tables, and the notes as a list; `names` are those of the models, for people."""
-    named = renamed(results, names)
+def markdown_text(named: Results, stamp: str) -> str:
+    """Both readings as Markdown tables, and the notes as a list; the results have the models' names for people."""
     is_printed = any(numbers.as_printed_text(row) != numbers.ABSENT for row in named.measured)
     tables = (
         ("Precise", named.rows, numbers.PRECISE),
@@ -254,4 +279,4 @@ def markdown_text(results: Results, names: Mapping[str, str]) -> str:
         grid = [table.headings, rule, *([escape_markdown(cell) for cell in line] for line in table.rows)]
         parts += [f"**{title}**", "\n".join(f"| {' | '.join(line)} |" for line in grid)]
     notes = "\n".join(f"- {escape_markdown(note)}" for note in messages.note_lines(named))
-    return "\n\n".join(filter(None, (*parts, notes, f"Export: {stamp_of(results)}"))) + "\n"
+    return "\n\n".join(filter(None, (*parts, notes, f"Export: {stamp}"))) + "\n"

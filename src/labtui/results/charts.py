@@ -1,7 +1,6 @@
 """A chart as pure data: `ChartSpec`, drawn by plotext on the screen, matplotlib in files and PowerPoint in slides.
 
-Drawers depend on the fields of a chart, never on its key. All numbers are finite. `results/catalogue.py` decides which
-charts exist.
+Drawers depend on the fields of a chart, never on its key. All numbers are finite. `results/catalogue.py` lists them.
 """
 
 import itertools
@@ -16,7 +15,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import Interval
 from labtui.domain.run import Mark
-from labtui.results.numbers import percent_text, tick_text
+from labtui.results.numbers import clean, percent_text, tick_text
 from labtui.results.rows import LawFit, law_speedup
 
 View = Literal["time", "throughput", "speedup", "efficiency", "training"]
@@ -98,8 +97,7 @@ class ChartSpec(msgspec.Struct, frozen=True, kw_only=True):
     nothing). `unit` follows each number: ``s``, ``×``, or ``%``, whose values are fractions of 1. `view` is the
     screen's tab. `kind`: ``stacked`` bars are parts of a whole; ``repeats`` is a long bar, and as many of the short
     bar as fit into it. `compares`: a single mark makes no chart. `x_log`, `y_log`: the axis is logarithmic, with ticks
-    at the powers of `y_base`. `y_from`: y begins there at the latest. `x_ticks` are positions with
-    their labels. `model` is "" for several networks.
+    at the powers of `y_base`. `y_from`: y begins there at the latest. `x_ticks`: with labels. `model`: "" for several.
     """
 
     key: str
@@ -127,6 +125,11 @@ class ChartSpec(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def percent(self) -> bool:
         return self.unit == "%"
+
+    @property
+    def names(self) -> list[str]:
+        """The names to put beside the measured lines: what tells each from the others."""
+        return [clean(name) for name in distinct([each.short or each.name for each in self.measured])]
 
     @property
     def measured(self) -> tuple[Series, ...]:
@@ -224,10 +227,10 @@ def make_chart(
     return replace(form, series=tuple(series), **fields)
 
 
-def value_text(spec: ChartSpec, point: Point) -> str:
-    """A mark's number as the tables show it: ``3.26×``, ``13.6``, ``63.2 %``."""
+def value_text(spec: ChartSpec, point: Point, *, seconds: bool = False) -> str:
+    """A mark's number as the tables show it: ``3.26×``, ``13.6`` (or ``13.6 s``), ``63.2 %``."""
     text = point.label or (percent_text(point.y) if spec.percent else tick_text(point.y))
-    return f"{text}×" if spec.unit == "×" else text
+    return text + {"×": "×", "s": " s" * seconds}.get(spec.unit, "")
 
 
 def doubling_axes(spec: ChartSpec) -> ChartSpec:

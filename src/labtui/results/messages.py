@@ -8,13 +8,12 @@ from labtui.domain.run import MARKS
 from labtui.domain.tuning import distinguishing_words
 from labtui.results import numbers, scaling
 from labtui.results.charts import distinct
-from labtui.results.cost import gpu_hours
 from labtui.results.grouping import devices
 from labtui.results.laws import best_fits
 from labtui.results.measured import AccuracyCurve, grouped
 from labtui.results.numbers import clean, percent_text, rate_text, ratio_text, seconds_text, time_text
 from labtui.results.rows import About, LawFit, ResultRow, Results
-from labtui.results.scaling import ScalingLine, lost_efficiency, pop_metrics, scaling_lines
+from labtui.results.scaling import ScalingLine, lost_efficiency, pop_metrics
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 SCALING = ("epoch-time", "throughput", "speedup", "efficiency")
@@ -33,7 +32,7 @@ def _with_end(sentence: str, end: str) -> str:
     return sentence + end if len(sentence + end) <= MAX_TITLE else sentence
 
 
-def _epoch_message(row: ResultRow, *more: ResultRow) -> str:
+def epoch_message(row: ResultRow, *more: ResultRow) -> str:
     """How long an epoch takes: ``An epoch of ResNet50 takes 5.36 s on four GPUs, 13.7 s on one``."""
     n = row.n_gpus or 0
     text = f"{seconds_text(row.epoch_seconds)} s on {count_words(n) if n else 'the CPU'}"
@@ -41,7 +40,7 @@ def _epoch_message(row: ResultRow, *more: ResultRow) -> str:
     return f"An epoch of {clean(row.configuration.network)} takes {', '.join((text, *others))}"
 
 
-def _rate_message(row: ResultRow) -> str:
+def rate_message(row: ResultRow) -> str:
     """How much is trained in a second: ``Four GPUs train ResNet50 at 9,294 images per second``."""
     n, made = row.n_gpus or 0, row.configuration
     who = f"{count_words(n, start=True)} train{'s' * (n == 1)}" if n else "The CPU trains"
@@ -83,7 +82,7 @@ def _many_sentence(rows: Sequence[ResultRow], families: Set[str]) -> str:
     times = " to ".join(dict.fromkeys(shown)).replace(" % to", " to")
     if efficient:
         return f"{many} keep {times} efficiency"
-    if families == {"epoch-time"}:
+    if "epoch-time" in families and "speedup" not in families:
         told = f"An epoch is {times} times as fast on {count_words(best.processes)} as on one"
         return told * (not best.by_rate)
     return f"{many} {'give' if best.by_rate else 'are'} {times} times {faster(best, 'one')}"
@@ -151,8 +150,8 @@ def _single_sentence(lines: Sequence[ScalingLine], families: Set[str], *, live: 
     if "efficiency" in families:
         return f"{many} train {name} at {percent_text(row.efficiency)} efficiency"
     if row.epoch_seconds is not None and "epoch-time" in families:
-        return _epoch_message(row, *filter(None, (row.baseline,)))
-    return _rate_message(row)
+        return epoch_message(row, *filter(None, (row.baseline,)))
+    return rate_message(row)
 
 
 def faster(row: ResultRow, than: str = "") -> str:
@@ -312,37 +311,23 @@ def why_no_speedup(rows: Iterable[ResultRow]) -> str:
     return next((note for row in rows for note in row.notes_about("no speedup")), "")
 
 
-def results_message(results: Results) -> str:
-    """A sentence for a table of results: the value of the only training, else what its lines or its tunings show."""
-    rows = results.measured
-    if len(rows) == 1 and (rows[0].epoch_seconds or rows[0].throughput):
-        return _epoch_message(rows[0]) if rows[0].epoch_seconds else _rate_message(rows[0])
-    lines = scaling_lines(rows)
-    said = _cost_message(lines) or scaling_message(lines, {"epoch-time"})  # charts give the speedup
-    return said or (tuning_message(rows) if len({(row.model, row.n_gpus) for row in rows}) == 1 else "")
+def times_message(rows: Sequence[ResultRow]) -> str:
+    """The times on the same devices: ``On 4 GPUs, a takes 49.56 s, b 50.82 s``."""
+    timed = sorted((row for row in rows if row.epoch_seconds), key=lambda row: value_of(row.epoch_seconds))
+    epoch = "an epoch of " * (rows[0].program is None)
+    said = [f"{clean(row.model)} {'takes ' * (row is timed[0])}{time_text(row)}" for row in timed]
+    return f"On {rows[0].counted}, {epoch}{', '.join(said)}" if said else ""
 
 
-def _cost_message(lines: Sequence[ScalingLine]) -> str:
-    """What the only line's speedup costs: ``32 GPUs are 28.6 times as fast as one for 4.4 times the GPU-hours``."""
-    compared = lines[0].compared if len(lines) == 1 else ()
-    hours = [gpu_hours(row) for row in compared]
-    lengths = {run.run.epochs_read for row in compared for run in row.members}
-    alike = len(lengths) == 1 and not any(row.as_printed.epoch_seconds for row in compared)
-    if len(hours) < 2 or not hours[0] or not alike:
-        return ""
-    most, many = compared[-1], count_words(compared[-1].processes, start=True)
-    gain = f"{'give' if most.by_rate else 'are'} {ratio_text(most.speedup)} times {faster(most, 'one')}"
-    return f"{many} {gain} for {numbers.fixed(hours[-1] / hours[0], 1)} times the GPU-hours"
+def program_message(rows: Sequence[ResultRow], families: Set[str] = frozenset()) -> str:
+    """How programs scale, for charts of these families, else how long they take on one number of processes.
 
-
-def program_message(rows: Sequence[ResultRow]) -> str:
-    """How programs scale, else how long they take on one number of processes; "" for strong and weak scaling."""
+    "" for strong and weak scaling together.
+    """
     strong = [row for row in rows if row.speedup is not None and row.processes > 1]
     weak = [row for row in rows if row.is_weak and row.efficiency is not None and row.processes > 1]
     if len({(row.counted, row.size) for row in rows}) == 1:
-        timed = sorted((row for row in rows if row.shown), key=lambda row: value_of(row.epoch_seconds))
-        said = [f"{clean(row.model)} {'takes ' * (row is timed[0])}{time_text(row)}" for row in timed]
-        return f"On {rows[0].counted}, {', '.join(said)}" if said else ""
+        return times_message(rows)
     if bool(strong) == bool(weak):
         return ""
     if weak:
@@ -351,9 +336,10 @@ def program_message(rows: Sequence[ResultRow]) -> str:
         return f"{clean(last.model)} keeps {share} weak efficiency on {last.counted}"
     best = max(strong, key=lambda row: value_of(row.speedup))
     many = count_words(best.processes, start=True) if best.device == "gpu" else best.counted
-    times, share = ratio_text(best.speedup), percent_text(best.efficiency)
     which = f" on {clean(best.size)}" * (len({row.size for row in strong}) > 1)
-    return f"{many} run {clean(best.model)}{which} {times} times as fast, at {share} efficiency"
+    told = families and "program-speedup" not in families
+    how = f"in {time_text(best)}" if told else f"{ratio_text(best.speedup)} times as fast"
+    return f"{many} run {clean(best.model)}{which} {how}, at {percent_text(best.efficiency)} efficiency"
 
 
 # --------------------------------------------------------------------------- laws in sentences

@@ -14,7 +14,6 @@ from labtui.results.grouping import devices
 from labtui.results.numbers import percent_text, rate_text, ratio_text, seconds_text, shown_bounds
 from labtui.results.rows import ResultRow, Results, of_rows
 from labtui.results.scaling import Outlook, ScalingLine, lost_efficiency, scaling_lines
-from labtui.slurm.values import number
 
 _RATIOS = ("×", "%")
 _TEXTS = {"s": seconds_text, "": rate_text, "×": ratio_text, "%": percent_text}
@@ -196,7 +195,7 @@ _NUMBER = re.compile(r"\b\d[\d,]*")
 
 def _numbers(label: str) -> list[int]:
     """The numbers in a label: a sort key that puts 8 workers before 10."""
-    return [number(word.replace(",", "")) or 0 for word in _NUMBER.findall(label)]
+    return [int(word.replace(",", "")) for word in _NUMBER.findall(label)]
 
 
 def _shared_labels(labels: Sequence[str]) -> tuple[str, list[str]]:

@@ -16,7 +16,7 @@ from labtui.domain.state import TRAINING, SubmissionState, submission_queue
 from labtui.domain.terminal_text import printable
 
 if TYPE_CHECKING:
-    from labtui.results.charts import ChartSpec, Point
+    from labtui.results.charts import ChartSpec
     from labtui.slurm.job_evidence import MyJob
     from labtui.tui.themes import Roles
     from labtui.tui.view import RunLine, View
@@ -92,14 +92,6 @@ def range_text(seconds: Interval) -> str:
     return f"about {lo}" if lo == hi else f"{lo} to {hi}"
 
 
-def value_text(spec: ChartSpec, point: Point) -> str:
-    """A point's value with its unit: ``3.26×``, ``13.6 s``, ``63.2 %``."""
-    from labtui.results import charts
-
-    text = charts.value_text(spec, point)
-    return f"{text} s" if spec.unit == "s" else text
-
-
 def plain(label: str) -> str:
     """A label from outside as one line of at most 60 printable characters."""
     return printable(label)[:60].rstrip(" ,")
@@ -129,13 +121,6 @@ def look_of(spec: ChartSpec, at: int, look: Roles, *, chosen: bool, hollow: bool
     mark = looks(spec.measured)[line.name].mark
     tone, hue = (0, line.hue % len(look.series)) if crowded else divmod(mark, len(look.series))
     return (HOLLOW if hollow else MARKS)[mark % len(MARKS)], look.series[hue][min(tone, 3)]
-
-
-def names_of(spec: ChartSpec) -> list[str]:
-    """The labels of the measured series: only what tells them apart in this chart."""
-    from labtui.results.charts import distinct
-
-    return [plain(name) for name in distinct([each.short or each.name for each in spec.measured])]
 
 
 def connection_label(view: View) -> tuple[str, str, str]:

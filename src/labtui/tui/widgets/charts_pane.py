@@ -22,7 +22,7 @@ from labtui.results.charts import FAMILIES, ChartSpec, Point, Series, make_chart
 from labtui.results.numbers import bounds_text, percent_text
 from labtui.results.rows import ResultRow, of_rows
 from labtui.tui import format as words
-from labtui.tui.format import look_of, names_of, place_text, plain, value_text
+from labtui.tui.format import look_of, place_text, plain
 from labtui.tui.guidance import headline, instead_of_chart, sizes_of, unit_of
 from labtui.tui.themes import ANSWER_S, ink, roles
 from labtui.tui.view import ENDED_BADLY, RunLine, View, planned_sizes
@@ -189,7 +189,7 @@ def bounds_of(spec: ChartSpec, point: Point) -> str:
     """The bounds of a point's value, in brackets and with as many digits; "" if they look like the value."""
     if point.lo is None or point.hi is None:
         return ""
-    value = value_text(spec, point).removesuffix("×").removesuffix(" s")
+    value = specs.value_text(spec, point).removesuffix("×")
     bounds = bounds_text(Interval(point.y, point.lo, point.hi), value)
     return f"({bounds})" * bool(bounds)
 
@@ -419,8 +419,8 @@ class ChartsPane(Pane, Container, can_focus=True):
         mark, colour = look_of(spec, spot.at, styles, chosen=True, hollow=point.live or point.hollow)
         left = ink(f"{mark} ", colour, no_wrap=True)
         unit = f" {spec.y_label}" if spec.y_label.endswith(" per second") else ""
-        value = f"   {value_text(spec, point)}{unit}"
-        name = f"{names_of(spec)[spot.at]}, {place_text(spec, point.x)}"
+        value = f"   {specs.value_text(spec, point, seconds=True)}{unit}"
+        name = f"{plain(spec.names[spot.at])}, {place_text(spec, point.x)}"
         left.append(shortened(name, width - 3 - len(value)), f"bold {colour}").append(value, "bold")
         told = row is not None and not row.is_baseline and self.shown.name == "speedup"
         share = f"{percent_text(row.efficiency)} efficient" if row is not None and told else ""

@@ -15,13 +15,12 @@ from labtui.domain.terminal_text import ascii_wanted
 from labtui.results import charts as specs
 from labtui.results.charts import ChartSpec, Point, Series
 from labtui.results.numbers import round_epochs, tick_texts
-from labtui.tui.format import NOTHING, look_of, names_of, place_text, plain, value_text
+from labtui.tui.format import NOTHING, look_of, place_text, plain
 from labtui.tui.themes import Roles
 from labtui.tui.widgets.grid import Grid, braille
 
-MIN_HEIGHT = 8
+MIN_HEIGHT, MIN_COLUMNS = 8, 24
 """With fewer rows a chart would mislead: different values would be on one row."""
-MIN_COLUMNS = 24
 FORMULAS = {"Amdahl": ("#", "⠤⠤⠤"), "Gustafson": ("######      ", "⠤ ⠤")}
 IDEAL = "#   ", "⠄ ⠄"
 """Which dots of a curve are drawn, and a sample: where one curve lies on the other, both are seen."""
@@ -77,7 +76,7 @@ class _Drawing:
 
     def __init__(self, spec: ChartSpec, width: int, height: int, look: Roles, cursor: Cursor) -> None:
         self.spec, self.look, self.cursor = spec, look, cursor
-        self.measured, self.names = spec.measured, names_of(spec)
+        self.measured, self.names = spec.measured, list(map(plain, spec.names))
         self.formulas = [each for each in spec.series if each.role != "measured" and each.points]
         self.xs = sorted({x for x, _ in spec.x_ticks} | {p.x for each in spec.series for p in each.points})
         self.bars = spec.kind != "lines"
@@ -305,9 +304,10 @@ class _Drawing:
     def _tell_warmup(self) -> None:
         """Write the longest warm-up beyond the scale, once, beside its arrow."""
         if beyond := [p for series in self.measured for p in series.points if self._beyond(p)]:
-            longest = max(beyond, key=lambda point: point.y)
-            text = f" {'up to ' * (len(beyond) > 1)}{value_text(self.spec, longest)}, warm-up "
-            self._write([(self._column(longest.x) + 1, row) for row in (0, 1)], text, self.look.quiet, 0)
+            top = max(beyond, key=lambda point: point.y)
+            value = specs.value_text(self.spec, top, seconds=True)
+            text = f" {'up to ' * (len(beyond) > 1)}{value}, warm-up "
+            self._write([(self._column(top.x) + 1, row) for row in (0, 1)], text, self.look.quiet, 0)
 
     def _draw_cursor(self) -> None:
         x, at = self.cursor.x, self.cursor.series
@@ -317,7 +317,7 @@ class _Drawing:
 
     def _value(self, point: Point) -> str:
         """A point's value, in brackets if it does not count yet."""
-        text = value_text(self.spec, point)
+        text = specs.value_text(self.spec, point, seconds=True)
         return f"{'↑' * (self.bars and self._beyond(point))}({text})" if point.live or point.hollow else text
 
     def _far(self, last: Point) -> str:
