@@ -44,7 +44,7 @@ SHOTS = (
     Shot("charts-80x24", (80, 24), ("c",), "2.53×"),
     Shot("charts-200x55", (200, 55), ("c",), "9,301"),
     Shot("answers", (120, 40), ("a", "down"), "ideal"),
-    Shot("plan", (120, 40), ("left_square_bracket", "s"), "Findings  none"),
+    Shot("plan", (120, 40), ("left_square_bracket", "s"), "Job script"),
     Shot("help", (120, 40), ("question_mark",), "Keys here"),
 )
 
@@ -67,7 +67,7 @@ GALLERY = {
     "log": (("l",), "following"),
     "charts": (("c",), "2.53"),
     "answers": (("a",), "No answer yet"),
-    "plan": (("left_square_bracket", "s"), "Findings  none"),
+    "plan": (("left_square_bracket", "s"), "Job script"),
     "help": (("question_mark",), "Keys here"),
     "palette": (("colon",), "Find an action"),
 }
