@@ -146,10 +146,8 @@ def seconds_text(time: Interval | None) -> str:
 
 
 def whole_text(time: Interval | None) -> str:
-    """The time of a whole training in seconds; from 100 on cut off, as scripts print whole seconds."""
-    if time is None:
-        return ABSENT
-    return f"{int(time.lo):,}" if time.half_width >= 0.5 or time.value >= 100 else f"{time.value:.1f}"
+    """The time of a whole training in seconds; cut off where a log has only the whole seconds of its script."""
+    return seconds_text(time) if time is None or time.half_width < 0.5 else f"{int(time.lo):,}"
 
 
 def tick_text(value: float, *, percent: bool = False) -> str:
