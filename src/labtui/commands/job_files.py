@@ -53,13 +53,12 @@ def answers_about_runs(args: argparse.Namespace) -> Answers:
 def job_line(preview: Preview, names: Mapping[str, str]) -> str:
     """A job in one line: its runs, time limit, expected time and cost."""
     from labtui.results.cost import hours_text
-    from labtui.tui.format import range_text, span_text
+    from labtui.tui.format import range_text
 
     draft, seconds, hours = preview.asked, preview.seconds, preview.gpu_hours
     expected, cost = ", expected time not known", ""
     if seconds is not None:
-        unit = span_text(seconds.value).split()[1]
-        expected = f", expected {range_text(seconds)} {unit}"
+        expected = f", expected {range_text(seconds, like=60)} min"  # minutes, as the limit
     limit = f"limit {draft.time_limit_minutes} min" if draft.time_limit_minutes else "the queue's time limit"
     if hours is not None and draft.gpus:
         most = draft.total_gpus * draft.time_limit_minutes / 60

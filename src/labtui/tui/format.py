@@ -85,10 +85,10 @@ def span_text(seconds: float) -> str:
     return f"{clock_span(seconds)} {'min' if round(seconds) < 3600 else 'h'}"
 
 
-def range_text(seconds: Interval) -> str:
-    """The bounds of a time in the unit that `span_text` gives it: ``50 to 58``, ``12:43 to 75:57``, ``about 1:13``."""
-    brief, at = round(seconds.value) < 60, (seconds.lo, seconds.hi)
-    lo, hi = (f"{each:.0f}" if brief else clock_span(each, like=seconds.value) for each in at)
+def range_text(seconds: Interval, like: float) -> str:
+    """The bounds of a time in the unit of the time `like`: ``50 to 58``, ``12:43 to 75:57``, ``about 1:13``."""
+    brief, at = round(like) < 60, (seconds.lo, seconds.hi)
+    lo, hi = (f"{each:.0f}" if brief else clock_span(each, like=like) for each in at)
     return f"about {lo}" if lo == hi else f"{lo} to {hi}"
 
 

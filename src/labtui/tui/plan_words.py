@@ -66,7 +66,7 @@ def ticket(plan: Plan) -> tuple[Figure, ...]:
     time, below = 60.0 * sum(draft.time_limit_minutes for draft in plan.drafts), "at most"
     if seconds is not None:
         time = seconds.value
-        below = f"expected, {words.range_text(seconds)}".partition(", about")[0]
+        below = f"expected, {words.range_text(seconds, time)}".partition(", about")[0]
     if time:
         digits, unit = words.span_text(time).split()
         figures.append(Figure(digits, unit, below))
