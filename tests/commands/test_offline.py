@@ -33,8 +33,6 @@ def test_an_empty_folder_answers_every_reading_verb(folder, command):
     lines = command(["watch", "--json"]).out.splitlines()
     assert [line.split('"')[3] for line in lines] == ["snapshot", "end"]
     assert "no run has been submitted yet" in command(["watch"]).err
-    unclosed = ["submit", "10.5", "--script-args='x", "--dry-run", "--offline"]
-    assert "A quote in these options" in command(unclosed, 2).err
     for words in (["log", "7"], ["cancel", "7"], ["hold", "7"]):
         assert "run 7 in this lab folder.\n  hint: `labtui queue` lists them. Only" in command(words, 2).err
     captured = command(["repair"])
@@ -49,6 +47,7 @@ def test_an_empty_folder_answers_every_reading_verb(folder, command):
     ("submit 10.5 --epochs 10001", "Argument --epochs: 10,001 is more than 10,000."),
     ("submit 99", ""), ("submit 10.5 --gpus 9", "Task 10.5 plans no run on 9 GPUs."), ("submit 10.5 --gpus x", ""),
     ("submit 10.5 --time 500", "A limit of 500 min is more than the 120 min that acc_debug allows."),
+    ("submit 10.5 --script-args='x", "A quote in these options"),
     ("results 10.5", "10.5 is no log file, and this command takes no task"),
     ("init new --python venv/bin/python3", "Argument --python: 'venv/bin/python3' is not a whole path"),
     ("init new --lab hpc4ai-ch10 --cluster mn5 --container my.sif", "That is not valid: the container 'my.sif'"),
@@ -212,16 +211,17 @@ def test_the_queue_says_that_a_limit_comes_before_the_end(folder, capsys, comman
 
 def test_the_queue_advises_nothing_on_the_reason_of_a_job_that_has_ended(folder, command):
     killed = Diagnosis(kind="process-lost", line=9, text="/a/b.sh: Killed", advice="Killed: by you. Look.")
+    scaled = replace(spec("=SUM(A1)[red]"), extra_args=("--lr_policy", "linear"))
     with open_session(folder.path, start=False) as session:
         session._journal.change(
             *live_run("lt1", "10.5", 1, spec(), "7", 0), ended(1, "failed", (killed,)),
             observed("lt1", "7", JobPhase.FINISHED, slurm_state="FAILED", reason="BadConstraints"),
-            *finished_run("lt2", "10.5", 2, spec("=SUM(A1)[red]"), "9"),
+            *finished_run("lt2", "10.5", 2, scaled, "9"),
             observed("lt2", "9", JobPhase.FINISHED, slurm_state="FAILED", reason="NonZeroExitCode"),
         )  # fmt: skip
     out = command(["queue", "--offline"]).out
     assert "failed" in out and "Cancel it" not in out and "Killed: by you.\n" in out and "b.sh" not in out
-    assert "done" in out and "NonZeroExitCode" not in out
+    assert "done" in out and "NonZeroExitCode" not in out and "[red], linear " in out
     heads, *rows = out.splitlines()
     assert {row.index(job) for row, job in zip(rows, "79", strict=True)} == {heads.index("job")}
 

@@ -16,6 +16,7 @@ from labtui.domain.errors import LabError, failure
 from labtui.domain.model import SubmissionStatus, first_sentence
 from labtui.domain.run import MARKS
 from labtui.domain.state import UNANSWERED, WRITER_GONE, LabState, SubmissionState
+from labtui.domain.tuning import distinguishing_words
 from labtui.slurm.job_evidence import live_jobs, without_outcome
 from labtui.slurm.states import reason_words
 
@@ -120,18 +121,21 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
         say("Nothing has been submitted yet: `labtui submit TASK`.")
         return
     names = view.edition.names if view.edition is not None else {}
+    specs = [view.state.called(line.run, names) for line in view.every.values()]
+    options = distinguishing_words([spec.tuning for spec in specs])
+    several = len({spec.data_set for spec in specs}) > 1
     grid = [["run", "task", "name", "device", "batch", "state", "epochs", "", "job", ""]]
-    for row in rows:
+    for row, spec, words in zip(rows, specs, options, strict=True):
         job, line = row["job"] or {}, view.every[row["run"]]
         done = row["outcome"] == "completed"  # the state of its job may come from another run
         counted = row["epochs"]["read"] or not done
         epochs = f"{row['epochs']['read']}/{row['epochs']['planned'] or '?'}" if counted else "-"
-        model = view.state.called(line.run, names).model
+        name = ", ".join(filter(None, (spec.model, spec.data_set * several, *words)))
         unread = line.why_not * (done and not counted)
         reason = unread if done or line.cause else reason_words(job.get("phase"), job.get("reason", ""))
         waits_for = (reason or row["submission"]["sentence"]) * (not line.cancelling)
         batch = f"{row['batch_size']:,}" if row["batch_size"] else "-"
-        named = [f"{row['run']}", row["task"] or "own", model, line.run.used.devices, batch]
+        named = [f"{row['run']}", row["task"] or "own", name, line.run.used.devices, batch]
         mark, job_id = MARKS[view.state.mark_of(line.run)], job.get("job_id", "-")
         grid.append([*named, line.word, epochs, mark, job_id, _advice_or_cause(view, line) or waits_for])
     print_table(grid, {"run", "batch", "epochs"}, ["", *(row["limit_warning"] for row in rows)])

@@ -327,10 +327,8 @@ def _settled(lab: OpenLab, state: LabState, tokens: list[str], *, wait: bool) ->
     if any(item.status in UNANSWERED for item in items):
         return False
     waiting = [item for item in items if item.status is SubmissionStatus.WAITING]
-    if not waiting:
-        return True
     shut = {item.queue for item in waiting if item.sentence}
-    return not wait and sendable(state, lab.session.profile, shut) is None
+    return not waiting or (not wait and sendable(state, lab.session.profile, shut) is None)
 
 
 def _submission_row(state: LabState, token: str) -> dict[str, Any]:

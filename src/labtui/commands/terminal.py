@@ -327,8 +327,7 @@ def run_row(state: LabState, run: RunState) -> dict[str, Any]:
 def print_commands(groups: Sequence[tuple[str, Sequence[ManualCommands]]], *, as_json: bool = False) -> int:
     """Print groups of shell commands; headings and explanations are comments, so that all of it can be pasted."""
     if as_json:
-        rows = [{"about": about, "commands": actions} for about, actions in groups]
-        print_json({"by_hand": rows})
+        print_json({"by_hand": [{"about": about, "commands": actions} for about, actions in groups]})
         return 0
     if any(actions for _, actions in groups):
         say("Run this in the lab folder.")
