@@ -222,7 +222,9 @@ async def test_a_key_that_has_nothing_to_do_says_why_and_so_does_the_palette(fil
 @pytest.mark.parametrize(("line", "width", "shown"), [
     ("[11/26/2026 03:48:37 AM] INFO - [EPOCH: 5] Train: 51 img/s", 40, "… [EPOCH: 5] Train: 51 img/s"),
     ("13/13 - 10s - loss: 1.9545 - accuracy: 0.2066 - 773ms/step", 30, "13/13 - 10s - loss: 1.9545 …"),
-    ("### Total number of parameters 631021000", 33, "… number of parameters 631021000"),
+    ("[EPOCH: 5] Accuracy: 0.751 | Validation throughput: 500.0 imgs/s", 27, "… Accuracy: 0.751 …"),
+    ("Complete training Time: 3870 s ", 27, "… training Time: 3870 s"),
+    ("GPU memory reserved:    53 GB", 27, "… memory reserved: 53 GB"),
     ("RuntimeError: CUDA out of memory, or so", 31, "RuntimeError: CUDA out of …"), ("x" * 9, 8, "xxxxx …"),
     (mllog("tracked_stats", {"top1": 76.95, "val_top1": 73.1, "lr": 0.001}), 24, "val_top1: 73.1 …"),
     (mllog("eval_accuracy", 0.5, of="a, b {c}\x1b"), 40, "of: a, b {c} , eval_accuracy: 0.5"),

@@ -116,7 +116,6 @@ async def test_a_match_far_to_the_right_comes_into_view_and_one_to_the_left_agai
         await until(pilot, lambda: tail.match_line == 101 and "本 xxxxxx … xxxxxxxxxneedle" in text_of(app))
         tail.action_search_next()
         await until(pilot, lambda: tail.match_line == 102 and "needle left" in text_of(app))
-        assert tail.scroll_x == 0
         records = log.with_name("records")
         records.write_text("".join(f":::MLLOG {number}\nnext\n" for number in range(99)))
         tail.show_file(records)
@@ -131,8 +130,7 @@ async def test_a_log_that_began_anew_is_shown_from_its_new_end_and_hostile_lines
         hostile = "[bold]x[/nothing]\n\x1b]0;title\x07\x1b[2Jcleared?\n1/9\r9/9 done\n"
         await asyncio.to_thread(log.write_text, hostile)
         tail.poll()
-        shown = ["[bold]x[/nothing]", "cleared?", "9/9 done"]
-        await until(pilot, lambda: text_of(app).split("\n")[:3] == shown)
+        await until(pilot, lambda: text_of(app).startswith("[bold]x[/nothing]\ncleared?\n9/9 done\n"))
         log.unlink()
         tail.poll()
         tail.show_file(None)

@@ -200,5 +200,4 @@ def shorten(text: str, width: int) -> str:
     """A log line cut to `width` characters: first its time stamp goes, then what says least."""
     if len(text) > width:
         text = STAMP.sub("… ", text, count=1)
-    left, right = least(text, width)
-    return text if len(text) <= width else f"{text[:left].rstrip()} … {text[right:].lstrip()}".strip()
+    return text if len(text) <= width else " … ".join(map(str.strip, least(text, width))).strip()

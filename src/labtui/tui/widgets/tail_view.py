@@ -187,25 +187,28 @@ STAMP = re.compile(
 """The time stamp and level that a logger puts at the beginning of a line."""
 
 
-_PIECES_END = re.compile(r",? - |, | \| |   ")
+_PIECES_END = re.compile(r",? - |, | \| |(?<![: ]) {3}")
 _NUMBER_ENDS = re.compile(r"\d\S*( \S+)?$")
 
 
-def least(text: str, width: int) -> tuple[int, int]:
-    """The part of a text that says least, to replace by an ellipsis so that it fits; no name loses its value.
+def least(text: str, width: int) -> tuple[str, ...]:
+    """A text without what says least: the parts that fit with an ellipsis between them; no name loses its value.
 
-    Of a record, what stands before its key; of another line its last pieces, or the words far before a last number.
+    Of a record, what stands before its key goes; of another line its last pieces, or the words far before a number.
     """
     key, room = text.find('"key": '), max(0, width - 3)
     if text.startswith(":::MLLOG") and key > 0:
-        return text.find(" ") + 1, key
+        return text[: text.find(" ") + 1], text[key:]
     if ends := [found.start() for found in _PIECES_END.finditer(text, width // 3, max(0, width - 1))]:
-        return ends[-1], len(text)
-    if _NUMBER_ENDS.search(text) and not _PIECES_END.search(text):
-        begin = text.find(" ", len(text) - room - 1)
-        return 0, begin + 1 if begin >= 0 else len(text) - room
+        return text[: ends[-1]], ""
+    piece, *rest = _PIECES_END.split(text, maxsplit=1)
+    piece = " ".join(piece.split())
+    if _NUMBER_ENDS.search(piece) and len(piece) > width // 3:
+        room -= 2 * len(rest)
+        begin = piece.find(" ", max(len(piece) - room - 1, piece.find("] ")))
+        return "", piece[begin + 1 if begin >= 0 else len(piece) - room :], *("" for _ in rest)
     end = text.rfind(" ", room // 2, room + 1)
-    return end if end >= 0 else room, len(text)
+    return text[: end if end >= 0 else room], ""
 
 
 EMPTY = "What a run prints appears here, from its first line on."
@@ -377,28 +380,28 @@ class TailView(ScrollView, can_focus=True):
         read = f" {self.read_as[number]}" if number in self.read_as and number != self.match_line else ""
         room = max(1, width - len(head) - cell_len(read))
         line = self._text(number)
-        text = Strip([Segment(line, self._line_style(line, number))])
-        if text.cell_length > self._widest:
-            self._widest = text.cell_length
+        if cell_len(line) > self._widest:
+            self._widest = cell_len(line)
             self.call_later(self._resize)
         quiet = style + self.get_component_rich_style("tail--number", partial=True)
-        begin, end = (0, 0) if text.cell_length <= room or scroll_x else self._left_out(line, number, room)
-        if begin < end:
-            text = Strip.join([text.crop(0, begin), Strip([Segment(" … ", quiet)]), text.crop(end)])
+        parts = (line,) if cell_len(line) <= room or scroll_x else self._kept(line, number, room)
+        shown_in, left_out = self._line_style(line, number), Segment(" … ", quiet)
+        pieces = [each for part in parts for each in (left_out, Segment(part, shown_in))][1:]
+        text = Strip([each for each in pieces if each.text])
         shown = text.crop_extend(scroll_x, scroll_x + room, style).apply_style(style)
         if text.cell_length > scroll_x + room:
             shown = Strip.join([shown.crop(0, room - 1), Strip([Segment("…", quiet)])])
         ends = self.get_component_rich_style("tail--read", partial=True)
         return Strip.join([Strip([Segment(head, quiet)]), shown, Strip([Segment(read, style + ends)])])
 
-    def _left_out(self, text: str, number: int, width: int) -> tuple[int, int]:
-        """The cells of a long line to replace by an ellipsis: what says least, or what hides the current match."""
-        stamp = STAMP.match(text)
-        begin, end = (0, stamp.end()) if stamp else least(text, width)
+    def _kept(self, text: str, number: int, width: int) -> tuple[str, ...]:
+        """The parts of a long line around an ellipsis: without what says least, or what hides the current match."""
         if self.needle and number == self.match_line:
             at = text.lower().find(self.needle.lower())
-            begin, end = (9, at - 9) if cell_len(text[: at + len(self.needle)]) >= width else (0, 0)
-        return cell_len(text[:begin]), cell_len(text[:end])
+            far = at > 18 and cell_len(text[: at + len(self.needle)]) >= width
+            return (text[:9], text[at - 9 :]) if far else (text,)
+        stamp = STAMP.match(text)
+        return ("", text[stamp.end() :]) if stamp else least(text, width)
 
     def _text(self, number: int) -> str:
         """A line's text; with `brief`, without its time stamp, unless that is what the search has found."""
