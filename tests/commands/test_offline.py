@@ -44,11 +44,11 @@ def test_an_empty_folder_answers_every_reading_verb(folder, command):
 
 @pytest.mark.parametrize(("arguments", "said"), [
     ("init new --lab hpc4ai-ch10 --cluster mn5 --host-key SHA256:a", "Argument --host-key: 'SHA256:a' is not"),
-    ("submit 10.5 --epochs 10001", "Argument --epochs: 10,001 is more than 10,000."),
-    ("submit 99", ""), ("submit 10.5 --gpus 9", "Task 10.5 plans no run on 9 GPUs."), ("submit 10.5 --gpus x", ""),
+    ("submit 10.5 --epochs 10001", "Argument --epochs: 10,001 is more than 10,000."), ("submit 99", ""),
+    ("submit 10.5 --gpus 9", "Task 10.5 plans no run on 9 GPUs."), ("submit 10.5 --script-args='x", "A quote in"),
     ("submit 10.5 --time 500", "A limit of 500 min is more than the 120 min that acc_debug allows."),
-    ("submit 10.5 --script-args='x", "A quote in these options"),
-    ("results 10.5", "10.5 is no log file, and this command takes no task"),
+    ("submit 10.7", "Task 10.7 compares the runs of 10.5 and 10.6.\n  hint: `labtui submit 10.5` submits those"),
+    ("results 10.5", "10.5 is no log file, and this command takes no task"), ("submit 10.5 --gpus x", ""),
     ("init new --python venv/bin/python3", "Argument --python: 'venv/bin/python3' is not a whole path"),
     ("init new --lab hpc4ai-ch10 --cluster mn5 --container my.sif", "That is not valid: the container 'my.sif'"),
 ])  # fmt: skip

@@ -21,8 +21,9 @@ from labtui.domain.errors import LabError, failure
 from labtui.domain.model import PROCESS_PER_GPU, AcceptedFinding, SubmissionDraft, SubmissionStatus, plural
 from labtui.domain.state import LabState
 from labtui.domain.terminal_text import printable
-from labtui.lab.plan import CONTROLS, PlanOverrides, drafts_from
+from labtui.lab.plan import CONTROLS, PlanOverrides, drafts_from, task_of
 from labtui.lab.plan_table import control_rows, rows_of, split_options
+from labtui.lab.run_choice import join
 from labtui.preflight.findings import overridden_errors
 from labtui.slurm.values import number
 
@@ -147,6 +148,9 @@ def _drafts(lab: OpenLab, args: argparse.Namespace) -> list[SubmissionDraft]:
         sizes = sorted({run.n_gpus for draft in lab.session.drafts(args.task) for run in draft.runs})
         if sizes:
             raise failure("other-gpus", task=args.task, gpus=args.gpus, planned=",".join(map(str, sizes)))
+        checks = task_of(lab.session.edition, args.task).checks
+        if others := list(dict.fromkeys(name for check in checks for name in check.tasks)):
+            raise failure("compares-runs", task=args.task, others=join(others), first=others[0])
         raise failure("no-runs-planned", task=args.task)
     more = split_options(args.script_args or "")
     if args.control:
