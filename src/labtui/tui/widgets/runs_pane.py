@@ -211,7 +211,8 @@ def _telling_column(view: View) -> tuple[str, dict[int, str]]:
 
 
 def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, str | Text]:
-    from labtui.results.cost import hours_text, training_gpu_hours
+    from labtui.results import numbers
+    from labtui.results.cost import training_gpu_hours
     from labtui.results.numbers import memory_text, percent_text, rate_text, ratio_text, time_text, whole_text
 
     spec, row, accuracy = line.run.used, line.row, validated(line.run)
@@ -228,7 +229,7 @@ def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, st
         "speedup": f"{ratio_text(row.speedup)}×" if row is not None and row.speedup is not None else NOTHING,
         "efficiency": percent_text(row.efficiency) if row and row.efficiency is not None else NOTHING,
         "accuracy": percent_text(accuracy) if accuracy is not None else NOTHING,
-        "cost": hours_text(cost) if cost else NOTHING,
+        "cost": numbers.fixed(cost, 2 if cost < 100 else 0) if cost else NOTHING,
         "training": f"{whole_text(line.run.total_seconds)} s" if line.run.total_seconds else NOTHING,
         "memory": f"{memory_text(line.run.gpu_memory)} GiB" if line.run.gpu_memory else NOTHING,
         "state": state_text(view, line, styles, state),
