@@ -13,12 +13,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from labtui.domain.run import joint_mark
-from labtui.domain.tuning import tuning_words
 from labtui.results import charts as specs
 from labtui.results import measured, messages, scaling_charts
 from labtui.results.charts import ChartSpec, Look, Point, Series, distinct, interval_point, make_chart, slug
 from labtui.results.grouping import devices
-from labtui.results.measured import MeasuredRun, accuracy_curves, best_curve, grouped, steady_samples
+from labtui.results.measured import MeasuredRun, accuracy_curves, best_curve, grouped, policy, steady_samples
 from labtui.results.numbers import percent_text, round_epochs, tick_text
 from labtui.results.rows import Results, of_rows
 from labtui.results.scaling import program_lines, scaling_lines
@@ -296,7 +295,7 @@ def study_charts(results: Results) -> Iterator[ChartSpec]:
     yield _over_epochs("error", errors, message=messages.study_message("error", tops, alone) + where)
     yield _rate_chart([each for each in rates if len({p.y for p in each.points}) > 1])
     ticks = tuple((float(batch), f"{batch:,}") for batch in batches)
-    hues = specs.hues_of(lines)  # all are of one network
+    hues = scaling_charts.hues_of_policies(tuned)
     series = [Series(name=name, points=tuple(line.values()), hue=hues[name]) for name, line in lines.items()]
     message = messages.study_message("accuracy", tops, alone) + where
     notes = tuple(_which_runs(tuned, series))
@@ -340,11 +339,6 @@ def _learning_message(rates: Sequence[Series]) -> str:
     said = "The learning rate falls from {} to {}" if falls else f"Learning rates reach {{}}, {fall}"
     said += ", the same for every size" * (alike and len(rates) > 1)
     return said.format(*map(" to ".join, ends)) if rates else ""
-
-
-def policy(run: MeasuredRun) -> str:
-    """A run's learning-rate policy in words: ``gradual, warm-up 5``; "" for a constant rate."""
-    return ", ".join(tuning_words(tuple(p for p in run.run.tuning if p[0] in ("lr_policy", "warmup_epochs"))))
 
 
 def _by_epoch(run: MeasuredRun, metric: str, shown: Callable[[float], float]) -> tuple[Point, ...]:

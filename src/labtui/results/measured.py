@@ -32,7 +32,7 @@ from msgspec.structs import replace
 from labtui.domain.model import EpochSample, RunSpec, plural
 from labtui.domain.run import DEEDS, Mark, RunRecord, planned_facts
 from labtui.domain.state import TRAINING, LabState, RunState, SubmissionState
-from labtui.domain.tuning import Tuning, named_options, other_options
+from labtui.domain.tuning import Tuning, named_options, other_options, tuning_words
 from labtui.slurm.states import told_outcome
 from labtui.slurm.values import job_id
 from labtui.training_logs.run_headers import facts_of_name
@@ -386,6 +386,11 @@ class AccuracyCurve(msgspec.Struct, frozen=True, kw_only=True):
     def best(self) -> AccuracyPoint:
         """The highest accuracy, the earliest of equals."""
         return max(self.points, key=lambda point: (point.accuracy, -point.epoch))
+
+
+def policy(run: MeasuredRun) -> str:
+    """A run's learning-rate policy in words: ``gradual, warm-up 5``; "" for a constant rate."""
+    return ", ".join(tuning_words(tuple(p for p in run.run.tuning if p[0] in ("lr_policy", "warmup_epochs"))))
 
 
 def is_accuracy(metric: str) -> bool:

@@ -11,6 +11,7 @@ from labtui.results import charts as specs
 from labtui.results import messages, numbers, scaling
 from labtui.results.charts import ChartSpec, Point, Series, interval_point, make_chart
 from labtui.results.grouping import devices
+from labtui.results.measured import MeasuredRun, policy
 from labtui.results.numbers import percent_text, rate_text, ratio_text, seconds_text, shown_bounds
 from labtui.results.rows import ResultRow, Results, of_rows
 from labtui.results.scaling import Outlook, ScalingLine, lost_efficiency, scaling_lines
@@ -63,9 +64,17 @@ def _whole_message(lines: Sequence[ScalingLine]) -> str:
 
 
 def looks_of(lines: Sequence[ScalingLine]) -> dict[str, specs.Look]:
-    """The look of each line, by name."""
+    """The look of each line, by name: a colour for each network, or for each policy of a study of one."""
     hues = specs.hues_of(line.last.model for line in lines)
-    return specs.looks([Series(name=line.name, points=(), hue=hues[line.last.model]) for line in lines])
+    names = {line.name: line.last.model for line in lines}
+    if len(hues) == 1 < len(found := hues_of_policies(line.last.members[-1] for line in lines)):
+        hues, names = found, {line.name: policy(line.last.members[-1]) for line in lines}
+    return specs.looks([Series(name=name, points=(), hue=hues[of]) for name, of in names.items()])
+
+
+def hues_of_policies(runs: Iterable[MeasuredRun]) -> dict[str, int]:
+    """The colour of each policy of some runs, the same in every chart; runs without one come last."""
+    return specs.hues_of(sorted(set(map(policy, runs)), key=lambda name: (not name, name)))
 
 
 def _program_fields(row: ResultRow, program: Program, family: str) -> dict[str, Any]:
