@@ -40,7 +40,7 @@ def test_a_running_job_grows_and_practice_costs_nothing():
     assert lab_cost(lab(practice=True), practice=False).total.allocated == 0
     rehearsed = lab_cost(lab(practice=True))  # there are no others
     assert cost_json(rehearsed)["practice"] and rehearsed.total.allocated == pytest.approx(4 * 360 / 3600)
-    assert "GPU-hours (practice)" in report_text(compute_results(()), cost=rehearsed)
+    assert "fast clock" in report_text(compute_results(()), cost=rehearsed).split("GPU-hours (practice)")[1]
     assert lab_cost(lab(), practice=True).total.allocated == 0 and not lab_cost(LabState()).practice
     asks_none = {"t1": replace(state.submissions["t1"], gpus=0)}  # its student told that it uses some
     cost = lab_cost(replace(state, submissions=asks_none))
@@ -48,7 +48,7 @@ def test_a_running_job_grows_and_practice_costs_nothing():
     tasks = {f"{used}": replace(cost.total, used=used) for used in (0.004, 0.014, 0.074, 0.048)}
     _, more, *rows = cost_lines(replace(cost, total=replace(cost.total, used=0.14), tasks=tasks))
     shown = " ".join(row.split()[-2] for row in rows)
-    assert "do not ask Slurm" in more and shown == "0.00 0.01 0.07 0.05"
+    assert "do not ask Slurm" in more and shown == "0.00 0.01 0.05 0.07", "in the order of tasks"
     told, sample = (epoch(1, 9), epoch(2, 5, ended_at=14.0)), GpuSample(at=12.0, index=0, utilization=0.9)
     made = [run(1, [], epochs=told, tuning=tuning) for tuning in ((), (("device", "cpu"),))]
     assert [run_utilization(each, [sample]) is None for each in made] == [False, True], "on CPU devices"

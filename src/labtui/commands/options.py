@@ -52,11 +52,9 @@ def add_connection(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the cluster")
     group.add_argument("--cluster", metavar="PROFILE", help="a profile's id or .toml file (or give --host)")
     for key, (metavar, text) in _CONNECTION.items():
-        kind = _TYPES.get(key, str)
+        option, kind = f"--{key.replace('_', '-')}", _TYPES.get(key, str)
         default = None if key == "port" else ""
-        group.add_argument(
-            f"--{key.replace('_', '-')}", type=kind, default=default, metavar=metavar, help=text
-        )
+        group.add_argument(option, type=kind, default=default, metavar=metavar, help=text)
 
 
 def fingerprint(text: str) -> str:

@@ -18,6 +18,7 @@ from labtui.domain.tuning import tuning_words
 from labtui.results import messages, numbers, scaling
 from labtui.results.compute import own_rows
 from labtui.results.cost import LabCost, RunUtilization, cost_columns
+from labtui.results.grouping import natural
 from labtui.results.laws import best_fits
 from labtui.results.measured import AsPrinted, Origin, all_curves, cite
 from labtui.results.numbers import ANSWER, bounds_text, clean, percent_text, ratio_text, text_table
@@ -161,7 +162,9 @@ def cost_lines(cost: LabCost | None) -> list[str]:
     lines = [f"lab: {total.allocated:.2f} allocated, {total.used:.2f} used by training, {jobs}"]
     if total.used > total.allocated:
         lines.append("More is used than allocated: job files do not ask Slurm for the GPUs of their runs.")
-    for task, each in cost.tasks.items():
+    if cost.practice:
+        lines.append("With a fast clock, start-up takes more of these hours than on a real cluster.")
+    for task, each in sorted(cost.tasks.items(), key=lambda item: (not item[0], natural(item[0]))):
         name = f"task {clean(task)}" if task else "own jobs"
         lines.append(f"{name}: {each.allocated:.2f} allocated, {each.used:.2f} used")
     return lines
