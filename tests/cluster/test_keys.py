@@ -115,6 +115,7 @@ def test_the_agent_signs_for_a_key_that_is_locked_on_disk_or_only_named_there(tm
     for name in (path, path, tmp_path / "key.pub"):
         chosen = choose_key(at(name, agent=agent), person := Person())
         assert chosen is not None and "agent" in chosen.origin and not person.questions
+        assert _check_key(at(name, agent=agent)).status == "ok"
         path.unlink(missing_ok=True)
     with pytest.raises(LoginRefused, match="public key"):
         choose_key(at(tmp_path / "key.pub"), Person())
@@ -161,7 +162,6 @@ def test_an_expired_certificate_is_said_before_anything_is_sent_and_one_of_anoth
     foreign = certify(tmp_path, make(tmp_path / "other"), "+1h")
     chosen = choose_key(at(make(tmp_path / "bare"), certificates=(foreign,)), Person())
     assert chosen is not None and chosen.key.public_blob is None
-    path.unlink()  # the agent may hold it
     told = _check_key(at(path, certificates=(foreign,)))
     assert told.status == "ok" and "/key-cert.pub is there" in told.sentence
 

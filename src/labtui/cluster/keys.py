@@ -74,8 +74,7 @@ def choose_key(endpoint: Endpoint, prompter: Prompter) -> OfferedKey | None:
         wanted = endpoint.identity_files[0] if endpoint.identity_files else Path()
         raise failure("key-missing", path=wanted)
     for path in candidates:
-        blob = public_blob(path)
-        held = next((key for key in agent_keys if blob and key.asbytes() == blob), None)
+        held = _held(path, agent_keys)
         if held is not None:
             return _with_certificate(held, path, endpoint, f"{path} (held by the agent)")
     private = [path for path in candidates if path.suffix != ".pub" and path.is_file()]
@@ -99,6 +98,21 @@ def is_here(path: Path) -> bool:
 def key_files(endpoint: Endpoint) -> list[Path]:
     """The keys that a login may offer, the first one first."""
     return [path for path in endpoint.identity_files if is_here(path)]
+
+
+def first_key(endpoint: Endpoint) -> Path | None:
+    """The first key whose private half is at hand, in its file or held by the agent."""
+    agent_keys = _agent_keys(endpoint.agent)
+    for path in key_files(endpoint):
+        if (path.suffix != ".pub" and path.is_file()) or _held(path, agent_keys) is not None:
+            return path
+    return None
+
+
+def _held(path: Path, agent_keys: tuple[Any, ...]) -> Any | None:
+    """The agent's key of which `path` is a file."""
+    blob = public_blob(path)
+    return next((key for key in agent_keys if blob and key.asbytes() == blob), None)
 
 
 def public_blob(path: Path) -> bytes | None:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from labtui.cluster.connection import Connection
 from labtui.cluster.dial import connect_tcp, known_keys
-from labtui.cluster.keys import certificate_end, certificate_of, key_files, public_blob
+from labtui.cluster.keys import certificate_end, certificate_of, first_key, public_blob
 from labtui.cluster.target import Endpoint, Overrides, Prompter, resolve_hosts, start_again
 from labtui.doctor import findings
 from labtui.doctor.findings import PYTHON_LIMIT_S, Requirements, check_paths, check_python
@@ -79,7 +79,7 @@ def _check_config(profile: Profile, hosts: Sequence[Endpoint]) -> Iterator[findi
 
 
 def _check_key(endpoint: Endpoint) -> findings.Check:
-    path = next(iter(key_files(endpoint)), None)
+    path = first_key(endpoint)
     if path is None:
         if endpoint.identity_configured:
             return findings.judge("key", "missing", action="set-up-key", path=endpoint.identity_files[0])
