@@ -117,15 +117,20 @@ class MainScreen(FramedScreen):
         self.focus_pane()
 
     def _switch(self) -> None:
+        if not self.query(f"#pane-{self.pane}"):
+            return  # another one was asked for meanwhile, and is shown once it is mounted
         with self.prevent(Tabs.TabActivated):
             self.query_one(Tabs).active = self.pane
         self.query_one("#panes", ContentSwitcher).current = f"pane-{self.pane}"
         self.remove_class("-open")
         self.refresh_bindings()
 
-    def focus_pane(self) -> None:
-        """Focus the widget of the pane that uses the arrow keys: one marked "-first", else the first focusable one."""
-        if self.has_class("-open"):
+    def focus_pane(self, *, if_none: bool = False) -> None:
+        """Focus the widget of the pane that uses the arrow keys: one marked "-first", else the first focusable one.
+
+        `if_none`: only if none has the focus by now.
+        """
+        if self.has_class("-open") or (if_none and self.focused) or not self.query(f"#pane-{self.pane}"):
             return
         pane = self.query_one(f"#pane-{self.pane}")
         parts = (pane, *pane.query(".-first"), *pane.query("*")) if pane.is_mounted else ()
@@ -151,7 +156,7 @@ class MainScreen(FramedScreen):
             if str(tab.label) != label:
                 tab.label = Content(label)
         if self.focused is None and self.query("#panes > *"):  # the focused one was hidden, may be back
-            self.call_after_refresh(self.focus_pane)
+            self.call_after_refresh(self.focus_pane, if_none=True)
         self.refresh_bindings()
 
     def on_resize(self) -> None:
