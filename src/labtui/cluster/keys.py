@@ -103,10 +103,8 @@ def key_files(endpoint: Endpoint) -> list[Path]:
 def first_key(endpoint: Endpoint) -> Path | None:
     """The first key whose private half is at hand, in its file or held by the agent."""
     agent_keys = _agent_keys(endpoint.agent)
-    for path in key_files(endpoint):
-        if (path.suffix != ".pub" and path.is_file()) or _held(path, agent_keys) is not None:
-            return path
-    return None
+    files = ((path, path.suffix != ".pub" and path.is_file()) for path in key_files(endpoint))
+    return next((path for path, private in files if private or _held(path, agent_keys) is not None), None)
 
 
 def _held(path: Path, agent_keys: tuple[Any, ...]) -> Any | None:
