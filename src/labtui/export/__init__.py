@@ -163,13 +163,12 @@ def drawings(
 
 
 def lab_plots(measurements: Measurements, results: Results) -> tuple[ChartSpec, ...]:
-    """Every chart of a lab or of some logs once: those of the runs, then the GPU utilisation of each job."""
+    """Every chart of a lab or of some logs once: those of the runs, then of each job whose GPU utilisation is known."""
     charts = list(lab_charts(without_small(results)))
-    first = {use.run.source: use.run for use in reversed(measurements.uses)}
-    for source, run in first.items():
+    known = {use.run.source: use.run for use in measurements.uses if use.steady is not None}
+    for source, run in known.items():
         chart = job_gpu_chart(measurements.samples[source], run.job_id, log=Path(source).name)
-        if chart is not None:
-            charts.append(replace(chart, mark=run.mark))
+        charts.append(replace(chart, mark=run.mark))
     return with_unique_keys(charts)
 
 

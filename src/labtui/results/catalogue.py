@@ -368,9 +368,9 @@ def _over_epochs(family: str, series: Sequence[Series], **fields: Any) -> ChartS
 # --------------------------------------------------------------------------- GPU utilisation
 
 
-def job_gpu_chart(samples: Sequence[GpuSample], job_id: str = "", *, log: str = "") -> ChartSpec | None:
-    """Utilisation of each GPU over a job, named after its id, else its `log`; None without two moments of one GPU."""
-    origin = min((sample.at for sample in samples), default=0.0)
+def job_gpu_chart(samples: Sequence[GpuSample], job_id: str = "", *, log: str = "") -> ChartSpec:
+    """Utilisation of each GPU over a job, named after its id, else its `log`."""
+    origin = min(sample.at for sample in samples)
     series = []
     for at, mine in sorted(grouped(samples, lambda sample: sample.index).items()):
         pairs = [(each.at - origin, each.utilization) for each in mine if each.utilization is not None]
@@ -379,8 +379,6 @@ def job_gpu_chart(samples: Sequence[GpuSample], job_id: str = "", *, log: str = 
         means = (map(statistics.fmean, zip(*piece, strict=True)) for piece in pieces)
         points = tuple(Point(x=x, y=y) for x, y in means)
         series.append(Series(name=mine[-1].name, points=points, group=mine[-1].node, hue=at % specs.HUES))
-    if not any(len(each.points) > 1 for each in series):
-        return None
     return make_chart(
         "gpu-utilization",
         [each for each in series if each.points],
