@@ -40,7 +40,7 @@ from tests.tui.fed_session import (
 from tests.tui.waiting import chooses, focus_at, open_plan, ready, screens, text_of, types, until
 
 WIDE = (120, 40)
-EDIT = "# my own line\n"
+EDIT = "#SBATCH --time=01:07:00"
 
 
 def flat(app: LabApp) -> str:
@@ -54,10 +54,10 @@ def damage(session: FedSession, wrong: str = "#SBATCH \u2014nodes=1") -> None:
 
 
 def edits(monkeypatch: pytest.MonkeyPatch, app: LabApp) -> None:
-    """The student's editor adds a line."""
+    """The student's editor changes the time limit."""
 
     def write(path: Path) -> bool:
-        path.write_text(path.read_text() + EDIT)
+        path.write_text(re.sub("#SBATCH --time=.*", EDIT, path.read_text()))
         return True
 
     monkeypatch.setattr(app, "open_editor", write)
@@ -289,23 +289,23 @@ async def test_an_edited_job_script_is_sent_and_not_lost_without_a_word(session,
         edits(monkeypatch, app)
         screen = await open_plan(app, pilot)
         await pilot.press("e")
-        await until(pilot, lambda: "edited by you: it replaces the table" in text_of(app))
+        await until(pilot, lambda: "67 min" in text_of(app) and "edited: it replaces" in text_of(app))
         focus_at(screen, 0, "epochs")
         await pilot.press("enter", *"10", "enter")
-        await until(pilot, lambda: "without your edits" in flat(app))
+        await until(pilot, lambda: "without the edits" in flat(app))
         await until(pilot, lambda: ready(app.screen))
         assert screen.plan.rows[0].spec.epochs == 10 and not screen.plan.edited_jobs
         await pilot.press("enter", *"5", "enter")
-        await until(pilot, lambda: "edited by you: it replaces the table" in text_of(app), "they are back")
+        await until(pilot, lambda: "edited: it replaces the table" in text_of(app), "they are back")
         await pilot.press("escape")
         await until(pilot, lambda: "Leaving the plan drops" in flat(app))
         await pilot.press("n")
         await until(pilot, lambda: ready(app.screen))
         await pilot.press("s")
-        await until(pilot, lambda: chooses(app) and "script edited by you" in text_of(app))
+        await until(pilot, lambda: chooses(app) and "script edited" in text_of(app))
         await pilot.press("y")
         await until(pilot, lambda: bool(session.requests))
-        assert session.requests[0][1][1].endswith(EDIT)
+        assert EDIT in session.requests[0][1][1]
 
 
 async def test_a_fix_is_shown_before_it_is_made_by_keys_or_clicks_and_submit_offers_it_first(session):

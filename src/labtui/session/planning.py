@@ -96,6 +96,7 @@ def plan(
         FolderError: when scripts cannot be read.
     """
     from labtui.slurm.batch_script import read_script
+    from labtui.slurm.values import limit_minutes
 
     # it identifies one submission on this computer and in Slurm's records
     own, token = draft.form == "own", f"lt{secrets.token_hex(10)}"
@@ -105,8 +106,10 @@ def plan(
     named = draft if own else replace(draft, job_name=unique)
     files = _files_of(session, named, script, token)
     asked = read_script(SCRIPT_NAME, files[SCRIPT_NAME].decode("utf-8", "surrogateescape"))
-    if not own and not asked.has("exclusive"):  # the script may be the student's
-        named = replace(named, gpus=asked.gpus)
+    if not own:  # the script may be the student's
+        gpus = named.gpus if asked.has("exclusive") else asked.gpus
+        minutes = limit_minutes(asked.value("time")) or named.time_limit_minutes
+        named = replace(named, gpus=gpus, time_limit_minutes=minutes)
     first = session.state.last_run + 1
     submission = SubmissionState(
         planned_at=session.clock.wall(),

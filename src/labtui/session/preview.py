@@ -40,8 +40,8 @@ MISSING_FRESH_S = 20.0
 class Preview(msgspec.Struct, frozen=True):
     """What submitting a draft would do. `seconds` and `gpu_hours` are expectations, None if nothing is known.
 
-    `asked` is the draft with the GPUs that its script asks for. `unasked` are remote paths that it needs and about
-    which there is no recent answer: pass them to `Session.look_at`.
+    `asked` is the draft with the GPUs and the time limit that its script asks for. `unasked` are remote paths that it
+    needs and about which there is no recent answer: pass them to `Session.look_at`.
     """
 
     asked: SubmissionDraft
@@ -65,7 +65,7 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
         files[main] = files.pop(sent_as(main))
     account = session.profile.account_of(given.get("account", ""), session.settings.account)
     edition = session.edition
-    asked = replace(draft, gpus=planned.gpus)
+    asked = replace(draft, gpus=planned.gpus, time_limit_minutes=planned.time_limit_minutes)
     if draft.gpus and not asked.gpus:
         asked = replace(asked, runs=tuple(replace(run, device="cpu", n_gpus=0) for run in draft.runs))
     seconds, gpu_hours = expectation(asked, edition, session.results().measured)

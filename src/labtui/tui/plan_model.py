@@ -1,7 +1,6 @@
 """The model of the plan screen: the runs as rows, their jobs, the findings and their fixes. No Textual."""
 
 from collections.abc import Sequence
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +144,11 @@ class Plan:
                 made.append(error)
         return made
 
+    def preview(self, job: int) -> Preview | None:
+        """The preview of a job; None if there is none yet, or the job cannot be made."""
+        made = self.previews[job] if job < len(self.previews) else None
+        return made if isinstance(made, Preview) else None
+
     def _stamp(self) -> tuple[object, ...]:
         """A value that changes when scripts, the student's job file or the runs do, whatever program changed them."""
         own = self.job_file.stat() if self.job_file is not None and self.job_file.exists() else None
@@ -283,9 +287,9 @@ class Plan:
 
     @property
     def asked(self) -> list[SubmissionDraft]:
-        """The jobs, each with the GPUs that its script asks for, as far as they were checked."""
-        both = zip_longest(self.drafts, self.previews)
-        return [each.asked if isinstance(each, Preview) else draft for draft, each in both]
+        """The jobs, each with the GPUs and limit that its script asks for, as far as they were checked."""
+        made = [self.preview(job) for job in range(len(self.drafts))]
+        return [draft if each is None else each.asked for draft, each in zip(self.drafts, made, strict=True)]
 
     @property
     def problem(self) -> tuple[int, LabError] | None:
@@ -323,16 +327,16 @@ class Plan:
 
     def accepted(self, job: int) -> tuple[AcceptedFinding, ...]:
         """The overridden findings of a job, with their reasons."""
-        preview = self.previews[job]
-        return () if isinstance(preview, LabError) else overridden(preview.findings, self.reasons)
+        preview = self.preview(job)
+        return () if preview is None else overridden(preview.findings, self.reasons)
 
     # ------------------------------------------------------------------ files
 
     def file_text(self, name: str, job: int) -> str | None:
         """The current text of a file that a finding is about; None if it does not exist."""
         if name == MAIN_SCRIPT:
-            preview = self.previews[job]
-            return None if isinstance(preview, LabError) else preview.script
+            preview = self.preview(job)
+            return None if preview is None else preview.script
         try:
             path = self._path_of(name, job)
             return path.read_bytes().decode("utf-8", "surrogateescape") if path.is_file() else None

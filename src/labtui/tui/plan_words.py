@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -13,7 +12,6 @@ import msgspec
 from rich.cells import cell_len
 from rich.text import Text
 
-from labtui.domain.errors import LabError
 from labtui.domain.model import RunPhase, RunSpec, plural
 from labtui.domain.tuning import option_groups
 from labtui.lab.expected_time import expectation, run_seconds, total
@@ -24,7 +22,7 @@ from labtui.tui import format as words
 from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import Plan, PlanFinding, Verdict
 from labtui.tui.themes import Roles, ink
-from labtui.tui.widgets.frame import ends
+from labtui.tui.widgets.frame import ends, wrap
 from labtui.tui.widgets.run_pane import Rows, TableColumn, fit
 
 if TYPE_CHECKING:
@@ -63,7 +61,7 @@ def ticket(plan: Plan) -> tuple[Figure, ...]:
     figures = [Figure(str(runs), "run" if runs == 1 else "runs", f"in {plural(len(plan.drafts), 'job')}")]
     each = [expectation(draft, plan.edition, plan.measured) for draft in plan.asked]
     seconds, hours = total([time for time, _ in each]), total([cost for _, cost in each])
-    time, below = 60.0 * sum(draft.time_limit_minutes for draft in plan.drafts), "at most"
+    time, below = 60.0 * sum(draft.time_limit_minutes for draft in plan.asked), "at most"
     if seconds is not None:
         time = seconds.value
         below = f"expected, {words.range_text(seconds, time)}".partition(", about")[0]
@@ -264,8 +262,9 @@ def table_of(plan: Plan, width: int) -> tuple[list[TableColumn], Rows]:
 
 def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
     """The cells of one row, by column; a row that is left out says so."""
-    spec, draft, unknown = row.spec, plan.draft_of(at), set(row.spec.unknown)
-    if draft is not None and draft.form != "own" and not plan.asked[plan.job_of(at)].gpus:
+    spec, unknown = row.spec, set(row.spec.unknown)
+    draft = plan.asked[plan.job_of(at)] if plan.draft_of(at) is not None else None
+    if draft is not None and draft.form != "own" and not draft.gpus:
         spec = msgspec.structs.replace(spec, device="cpu", n_gpus=0)  # its script asks for none
     gpus = str(spec.n_gpus) if spec.device == "gpu" else "CPU"
     if draft is not None and draft.form != "own" and draft.nodes > 1:
@@ -331,7 +330,7 @@ def finding_text(plan: Plan, found: PlanFinding, styles: Roles, width: int, *, c
     if not chosen:
         return text
     if not whole:
-        for line in textwrap.wrap(effect, max(20, width - 2)):
+        for line in wrap(effect, max(20, width - 2)):
             text.append(f"\n  {line}")
     if reason:
         return text.append(f"\n  Overridden: {reason}", styles.soft)
@@ -345,7 +344,7 @@ def confirmation(plan: Plan) -> Text:
     """What to confirm before submitting: edited scripts, overridden findings, warnings; may be empty."""
     text = Text()
     for name in sorted(plan.edited_jobs):
-        text.append(f"{name}: script edited by you\n")
+        text.append(f"{name}: script edited\n")
     accepted = [each.reason for job in range(len(plan.drafts)) for each in plan.accepted(job)]
     for reason, count in Counter(accepted).items():
         text.append(f"✘ {plural(count, 'finding')} overridden: {reason}\n")
@@ -363,12 +362,12 @@ def confirmation(plan: Plan) -> Text:
 
 def script_title(plan: Plan, job: int, styles: Roles, width: int) -> Text:
     """One line about the job script, with the key that shows it."""
-    preview = plan.previews[job] if job < len(plan.previews) else None
-    if preview is None or isinstance(preview, LabError):
+    preview = plan.preview(job)
+    if preview is None:
         return Text("")
     whose = f"slurm/{plan.job_file.name}" if plan.job_file is not None else "yours to edit"
     if plan.drafts[job] in plan.scripts:
-        whose = "edited by you: it replaces the table"
+        whose = "edited: it replaces the table"
     left = ink("▸ ", styles.quiet).append("Job script", "bold")
     left.append(f"  {plural(len(preview.script.splitlines()), 'line')}, {whose}", styles.soft)
     if changed := [each.path for each in preview.files if each.changed and each.used]:
@@ -376,14 +375,11 @@ def script_title(plan: Plan, job: int, styles: Roles, width: int) -> Text:
     return ends(left, ink("v ", f"bold {styles.busy}").append("View", styles.soft), width)
 
 
-def script(plan: Plan, job: int) -> Text | Content:
+def script(plan: Plan, job: int) -> Content:
     """The job script with syntax highlighting."""
-    preview = plan.previews[job] if job < len(plan.previews) else None
-    if preview is None or isinstance(preview, LabError):
-        return Text("")
     from textual.highlight import highlight
 
-    shown = highlight(preview.script, language="bash")
+    shown = highlight(plan.file_text(MAIN_SCRIPT, job) or "", language="bash")
     for option in re.finditer(r"^#SBATCH.*$", shown.plain, re.MULTILINE):  # not comments to Slurm
         shown = shown.stylize("$foreground", *option.span())
     return shown

@@ -161,7 +161,7 @@ class PlanScreen(FramedScreen):
         except LabError as error:
             self.app.report(error)
         for name in edited - self.plan.edited_jobs:
-            self.app.notify(f"The job script of {name} is a new one, without your edits.", severity="warning")
+            self.app.notify(f"The job script of {name} is a new one, without the edits.", severity="warning")
         self.show()
         self._preview(self.app, self.plan.previews, ask=True)
 
@@ -393,7 +393,7 @@ class PlanScreen(FramedScreen):
                 self.dismiss(None)
 
         if edited := self.plan.edited_jobs:
-            text = f"You changed the job script of {', '.join(edited)}. Leaving the plan drops your changes."
+            text = f"The job script of {', '.join(edited)} was edited. Leaving the plan drops the edits."
             self.app.push_screen(Ask(text, choices=yes_or_no("Leave the plan", "Stay")), leave)
         else:
             leave("yes")
