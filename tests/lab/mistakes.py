@@ -73,7 +73,7 @@ MISTAKES = [
     ('[[facts]]\nid = "f"', '[[facts]]\nid = "f"\ntext = "x"\nsource = "y"\n[[facts]]\nid = "f"', line("[[facts]]") + 5, "two facts with the id 'f'"),
     ("  { kind = \"runs\" },\n", "", None, None),
     (RUNS, RUNS + ', tasks = ["9"]', CHECK, "There is no task '9'"),
-    (RUNS, 'kind = "charts", charts = ["epoch-time"], models = ["ResNet5O"]', CHECK, "Did you mean 'ResNet50'?"),
+    (RUNS, 'kind = "charts", charts = ["epoch-times"]', CHECK, "no chart 'epoch-times'. Did you mean 'epoch-time'?"),
     (RUNS, 'kind = "fit", model = "ResNet5O", laws = ["amdahl"]', CHECK, "No task plans a run of 'ResNet5O'"),
     ("batch = 2048", "batch = [2048, 1024]", None, None),
     (RUNS, 'kind = "constant-batch"', None, None),

@@ -32,7 +32,7 @@ class Question(Table, frozen=True, kw_only=True):
 
     text: str
     facts: tuple[str, ...] = ()
-    chart: fields.PageChart | None = None
+    chart: str = ""
 
 
 class _Check(Table, frozen=True, kw_only=True, tag_field="kind"):
@@ -71,7 +71,7 @@ class MetricCheck(_Check, frozen=True, kw_only=True, tag="metric"):
 class ChartsCheck(_Check, frozen=True, kw_only=True, tag="charts"):
     """These charts were exported, and they show these models."""
 
-    charts: Annotated[tuple[fields.ChartKey, ...], Meta(min_length=1)]
+    charts: Annotated[tuple[str, ...], Meta(min_length=1)]
     models: tuple[str, ...] = ()
 
 
@@ -207,7 +207,7 @@ class HandInPage(Table, frozen=True, kw_only=True):
     task: str = ""
     heading: str = ""
     answers: tuple[fields.Count, ...] = ()
-    charts: tuple[fields.PageChart, ...] = ()
+    charts: tuple[str, ...] = ()
     table: fields.PageTable | None = None
     models: tuple[str, ...] = ()
     excerpts: tuple[Excerpt, ...] = ()

@@ -12,16 +12,18 @@ from labtui.domain.errors import DataError
 from labtui.lab.edition import Edition, HandInCheck, Task
 from labtui.lab.fields import Place, Problem
 from labtui.lab.runs import PublishedRow
+from labtui.results.charts import FAMILIES
 from labtui.results.grouping import devices
 from labtui.training_logs.patterns import line_pattern
 
 _SCRIPTS = ("original", "sources", "Sweep.script", "Task.files", "FilesCheck.files")
 REFERENCES = {"program": "program", "facts": "fact", "profiles": "profile", "Excerpt.source": "source"}
 REFERENCES |= dict.fromkeys(("task", "tasks"), "task") | dict.fromkeys(("models", "FitCheck.model"), "model")
-REFERENCES |= dict.fromkeys(_SCRIPTS, "script")
+REFERENCES |= dict.fromkeys(_SCRIPTS, "script") | dict.fromkeys(("charts", "Question.chart"), "chart")
 """The kind of thing that each field names; the key has the struct if the field names it only there."""
 MISSING = {
     "program": "There is no program {!r} under `[[programs]]`.",
+    "chart": "There is no chart {!r}.",
     "fact": "There is no fact with the id {!r}.",
     "task": "There is no task {!r}.",
     "model": "No task plans a run of {!r}.",
@@ -80,6 +82,7 @@ def _known_names(edition: Edition) -> dict[str, Collection[str]]:
     files = {name for task in edition.tasks for name in task.files}
     return {
         "program": [program.name for program in edition.programs],
+        "chart": FAMILIES.keys() - {"gpu-utilization"},  # which is of one job
         "fact": [fact.id for fact in edition.facts],
         "task": [task.id for task in edition.tasks],
         "model": {spec.model for spec in specs},

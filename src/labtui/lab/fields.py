@@ -7,15 +7,7 @@ from msgspec import Meta
 
 from labtui.training_logs.runs import PROGRAM
 
-ProgramChart = Literal[
-    "program-time", "program-speedup", "program-efficiency", "weak-time", "weak-efficiency"
-]
-"""Charts of programs that are timed without epochs; the first three are of strong scaling."""
-
-TrainingChart = Literal["epoch-time", "throughput", "speedup", "efficiency", "error", "batch-accuracy"]
-ChartKey = Literal[TrainingChart, "whole-training", "tuning", "learning-rate", ProgramChart]
 PageKind = Literal["title", "overview", "task", "conclusions", "sources"]
-PageChart = Literal[ChartKey, "cpu-gpu", "efficiency-loss", "laws", "accuracy", "epochs"]
 PageTable = Literal["results", "fractions", "acceleration"]
 
 _ID = r"\A[a-z0-9](?:[a-z0-9.-]{0,62}[a-z0-9])?\Z"

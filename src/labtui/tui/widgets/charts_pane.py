@@ -127,8 +127,8 @@ def first_chart(view: View, charts: Sequence[ChartSpec]) -> ChartSpec | None:
 def asked_families(view: View) -> set[str]:
     """The families of charts that the task's checks ask for, else that of its first question about a chart."""
     checks, questions = (view.task.checks, view.task.questions) if view.task is not None else ((), ())
-    asked = {str(family) for each in checks if isinstance(each, ChartsCheck) for family in each.charts}
-    return asked or {*[str(each.chart) for each in questions if each.chart][:1]}
+    asked = {family for each in checks if isinstance(each, ChartsCheck) for family in each.charts}
+    return asked or {*[each.chart for each in questions if each.chart][:1]}
 
 
 def in_turn(view: View, charts: Iterable[ChartSpec]) -> list[ChartSpec]:
