@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from labtui.domain.model import EpochSample, Interval
 from labtui.domain.tuning import tuning_of
 from labtui.export.contents import Measurements
-from labtui.export.tables import csv_text
+from labtui.export.tables import csv_text, markdown_text
 from labtui.results.catalogue import catalogue
 from labtui.results.charts import distinct, line_pieces, lowest
 from labtui.results.compute import compute_results
@@ -314,7 +314,8 @@ def test_the_three_charts_of_a_study():
     names = [series.name for series in charts["error"].series]
     last = charts["error"].series[names.index("ResNet50 · naive · 1 GPU")].points[-1]
     assert (last.y, last.line) == (pytest.approx(1 - 0.73286), 89)
-    assert re.search(r",0\.73286(0000\d+)?,fingerprint", csv_text(study_results())), "its last column"
+    (hours,) = re.findall(r",0\.73286(?:0000\d+)?,([\d.]+),fingerprint", csv_text(study_results()))
+    assert f"| {float(hours):.2f} |\n" in markdown_text(study_results(), ""), "GPU-hours are the last column"
     assert len({label[:27] for label in distinct(names)}) == len(names), "cut, they still differ"
     table = RUNS[0] | {"policy": "constant"}  # no policy
     keys = {chart.key for chart in catalogue(compute_results([run_of(table, row) for row in table["rows"]]))}

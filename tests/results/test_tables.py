@@ -57,9 +57,8 @@ def test_the_text_tables_of_the_published_runs():
     printed = text_table(results.rows, AS_PRINTED).splitlines()
     assert printed[3].split() == ["ResNet50", "4", "GPUs", "8,192", "5", "10,000", "2.80", "70.0", "%"]
     assert grid_text([["模型", "1"], ["a", "2"]], [False, True]) == "模型  1\na     2"
-    markdown = markdown_text(results, "")
     assert "As printed" not in markdown_text(compute_results([run(1, [29.0])]), "")
-    assert "| ResNet152 | 2 GPUs | 2,048 | 18 | 2,778 | 1.83 | 91.5 % |" in markdown
+    assert "| ResNet152 | 2 GPUs | 2,048 | 18 | 2,778 | 1.83 | 91.5 % |" in markdown_text(results, "")
 
 
 def test_csv_has_every_digit_and_no_invented_ones():

@@ -15,7 +15,7 @@ from labtui.domain.model import Interval
 from labtui.domain.run import CAUSES, mark_words
 from labtui.export.contents import stamp_of
 from labtui.results import measured, messages, numbers
-from labtui.results.cost import cost_columns, gpu_hours
+from labtui.results.cost import GPU_HOURS, cost_columns, gpu_hours
 from labtui.results.laws import karp_flatt
 from labtui.results.measured import Origin, accuracy_curves, best_curve, by_log, cite
 from labtui.results.numbers import Table, clean
@@ -191,7 +191,7 @@ _COLUMNS = """model device n_gpus batch_size per_gpu_batch_size runs epochs prac
     throughput± per_gpu_throughput± speedup± efficiency± step_factor± karp_flatt± acceleration± first_epoch_seconds±
     batch_factor scatter_seconds printed_epoch_seconds printed_throughput printed_speedup printed_efficiency sources
     notes data_set tuning unit total_seconds gpu_memory_gib processes size scaling program_seconds± weak_efficiency
-    val_accuracy"""
+    val_accuracy gpu_hours"""
 """``name±`` stands for three columns: the value, and its bounds in ``name_lo`` and ``name_hi``."""
 COLUMNS = re.sub(r"(\w+)±", r"\1 \1_lo \1_hi", _COLUMNS).split()
 _RENAMED = {"warmup_seconds": "first_epoch_seconds", "seconds": "program_seconds", "program": "model"}
@@ -237,6 +237,7 @@ def _record(row: ResultRow, fields: dict[str, Any]) -> dict[str, Any]:
     newest = measured.newest_validated(row.members)
     record["sources"] = cite(row.origins, most=20)
     record["val_accuracy"] = newest and measured.validated(newest.run)
+    record["gpu_hours"] = gpu_hours(row) or None
     for name in ("model", "data_set", "size", "tuning", "sources", "notes"):
         record[name] = spreadsheet_cell(record.get(name) or "")
     return record
@@ -268,7 +269,7 @@ def markdown_text(named: Results, stamp: str) -> str:
     """Both readings as Markdown tables, and the notes as a list; the results have the models' names for people."""
     is_printed = any(numbers.as_printed_text(row) != numbers.ABSENT for row in named.measured)
     tables = (
-        ("Precise", named.rows, numbers.PRECISE),
+        ("Precise", named.rows, (*numbers.PRECISE, GPU_HOURS)),
         ("As printed (whole seconds of epoch 2)", named.measured * is_printed, numbers.AS_PRINTED),
         ("Programs timed without epochs", named.programs, numbers.PROGRAM),
     )
