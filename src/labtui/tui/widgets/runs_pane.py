@@ -145,7 +145,8 @@ def table_of(view: View, styles: Roles, width: int) -> tuple[list[TableColumn], 
     longest = 22 if head == "options" else 10 if width < 120 else 14  # of the telling column
     names = dict(zip(names, all_shortened(list(names.values()), longest), strict=True))
     states = [state_text(view, line, styles, MIN_STATE).cell_len for line in lines]
-    need = min(MAX_STATE, max(MIN_STATE, *states)) if states else 0
+    going = not all(line.run.total_seconds for line in lines)  # else no bar will need the room
+    need = min(MAX_STATE, max(MIN_STATE * going, *states)) if states else 0
     columns = _columns(view, head, max(map(len, (head, *names.values()))), width, need)
     rows = {}
     for line in lines:
@@ -178,7 +179,7 @@ def _columns(view: View, head: str, longest: int, width: int, need: int) -> list
         "accuracy": ("val. acc", 8),
         "cost": ("GPU-h", 5),
         "training": ("training", 8),
-        "memory": ("GPU mem.", 9),
+        "memory": ("GPU GiB", 7),
         "state": ("", need),
     }
     drop = {"batch", "rate"} if timed else {"size"}
@@ -231,7 +232,7 @@ def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, st
         "accuracy": percent_text(accuracy) if accuracy is not None else NOTHING,
         "cost": numbers.fixed(cost, 2 if cost < 100 else 0) if cost else NOTHING,
         "training": f"{whole_text(line.run.total_seconds)} s" if line.run.total_seconds else NOTHING,
-        "memory": f"{memory_text(line.run.gpu_memory)} GiB" if line.run.gpu_memory else NOTHING,
+        "memory": memory_text(line.run.gpu_memory) if line.run.gpu_memory else NOTHING,
         "state": state_text(view, line, styles, state),
     }
     return cells | ({"gpus": str(spec.processes)} if spec.program is not None else {})
