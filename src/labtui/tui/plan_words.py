@@ -175,7 +175,8 @@ def _line(sign: str, role: str, sentence: str, rest: str, styles: Roles) -> Text
 
 def idle_gpus(plan: Plan) -> str:
     """The GPUs that a job leaves idle during its smaller runs, where a job for each size would not; "" for none."""
-    if plan.job_file is not None or len(plan.drafts) != 1 or plan.next_form != ("job-per-size", None):
+    told = plan.job_file is None and len(plan.drafts) == 1 and not plan.lacks_gpus
+    if not told or plan.next_form != ("job-per-size", None):
         return ""
     least = min(row.spec.n_gpus for row in plan.rows if row.included)
     idle = plan.drafts[0].total_gpus - least

@@ -22,7 +22,6 @@ from textual.widgets import Button, Footer, Input, Static
 from labtui.doctor.findings import SIGNS, Check, summary, worst_status
 from labtui.domain.model import RunPhase
 from labtui.domain.state import LIVE
-from labtui.domain.terminal_text import display_text
 from labtui.tui import STYLES
 from labtui.tui import format as words
 from labtui.tui.app import LabApp
@@ -384,7 +383,7 @@ def jobs_page(app: LabApp) -> Table | Text:
     table = Table(*heads, box=None, pad_edge=False)
     table.title, table.title_justify, table.title_style = Text(as_of), "left", "none"
     for row in rows:
-        table.add_row(*(Text(display_text(cell.encode())) for cell in row))
+        table.add_row(*map(Text, row))
     return table
 
 
