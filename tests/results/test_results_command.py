@@ -82,7 +82,7 @@ def test_a_senseless_number_of_images_is_wrong_use(images, command):
 
 def test_the_readable_answer_holds_both_readings_laws_and_notes(command):
     out = command(["results", R50, R152, "--sources"]).out
-    told = "All epochs but the first|2.53|As printed|2.80|91.5 %|Amdahl, ResNet50|On 8 GPUs|line 27"
+    told = "All epochs but the first|2.53|a rate; – is neither|2.80|91.5 %|Amdahl, ResNet50|On 8 GPUs|line 27"
     assert [text for text in told.split("|") if text not in out] == []
 
 

@@ -26,7 +26,7 @@ from labtui.results.rows import ResultRow, Results
 from labtui.training_logs.runs import ParsedRun
 
 MAX_SENTENCES = 6
-SIGNS = "± is from rounding, or the scatter of the epochs where that is more. As printed: epoch 2 alone."
+SIGNS = "± is rounding or, if more, the epochs' scatter. As printed: whole seconds of epoch 2, or a rate; – is neither."
 
 
 def short_report(results: Results, *, width: int | None = None) -> str:
