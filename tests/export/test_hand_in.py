@@ -464,7 +464,7 @@ def test_more_than_four_lines_become_panels():
     assert title_facts(study)[0] == ("71.3 %", "accuracy in validation, last epoch")
     fell = replace(
         mine, run=replace(mine.run, epochs=mine.run.epochs[::-1])
-    )  # the first epoch's accuracy is the last
+    )  # its last accuracy is the first
     lines = next(iter(source_rows(replace(study.rows[-1], members=(fell,)))))[-1]
     assert f"accuracy {percent_text(validated(fell.run))}: " in lines, "that of the table"
     (errors,) = (chart for chart in lab_charts(study) if chart.family == "error")

@@ -95,11 +95,9 @@ def test_the_parts_of_what_is_lost_are_each_rounded_by_themselves():
     assert "efficiency-loss" not in by_key(task_charts(ideal)) and loss_message(ideal.rows) == ""
     for row in results_of(*BOTH).rows:
         if row.n_gpus > 1:
-            assert all(part.text == f"{100 * part.share.value:.1f}" for part in lost_efficiency(row))
-            assert (
-                f"{max(100 * part.share.value for part in lost_efficiency(row)):.1f} of the "
-                in loss_message([row])
-            )
+            shares = {100 * part.share.value: part.text for part in lost_efficiency(row)}
+            assert all(text == f"{share:.1f}" for share, text in shares.items())
+            assert f"{shares[max(shares)]} of the " in loss_message([row])
     variants = [run(n, [9, t / n + n], tuning=(("t", f"{t}"),)) for n in (1, 2) for t in (6, 30)]
     assert "ResNet50 (t 6) loses" in loss_message(compute_results(variants, images=50_000).rows)
 
@@ -226,9 +224,7 @@ def test_one_network_has_its_analysis_several_what_compares_them_and_what_says_n
     assert not any(chart.empty for chart in catalogue(lone)) and catalogue(of_rows(results, ())) == ()
 
 
-@pytest.mark.parametrize(
-    ("scatter", "says"), [(0.01, "b gains more"), (0.4, "a and b use two GPUs equally well")]
-)
+@pytest.mark.parametrize(("scatter", "says"), [(0.01, "b gains more"), (0.4, "a and b use two GPUs equally")])
 def test_a_title_says_which_gains_more_only_beyond_the_scatter_of_the_baselines(scatter, says):
     runs = [run(1, [9, 6 - scatter, 6 + scatter], model=model) for model in "ab"]
     runs += [run(2, [9, seconds, seconds], model=model) for model, seconds in (("a", 3.3), ("b", 3.1))]

@@ -107,10 +107,8 @@ def test_a_control_run_moves_no_number_and_no_line():
     plain = results(*TRAININGS)
     both = results(*TRAININGS, log(1, 0.9, ONE_BATCH), log(4, 1.7, ONE_BATCH), log(4, 1.4, INDEPENDENT))
     assert len(both.rows) == 5
-    mine, other = (
-        (row.speedup, row.epoch_seconds, row.runs, row.name) for row in map(on_four, (plain, both))
-    )
-    assert mine == other
+    told = [(row.speedup, row.epoch_seconds, row.runs, row.name) for row in map(on_four, (plain, both))]
+    assert told[0] == told[1]
     (line,) = scaling_lines(both.rows)
     assert [row.n_gpus for row in line.rows] == [1, 4] and line.name == "ResNet50"
     names = {row.name for row in both.rows if row.configuration.control}
@@ -129,9 +127,7 @@ def test_causes_that_cost_nothing_have_no_column():
 
 
 def test_energy_stands_beside_speedup():
-    one, four = (
-        log(n, step, energy_joules=IMAGES * each) for n, step, each in ((1, 1.0, 0.2), (4, 2.0, 0.3))
-    )
+    one, four = (log(n, s, energy_joules=IMAGES * each) for n, s, each in ((1, 1.0, 0.2), (4, 2.0, 0.3)))
     (line,) = scaling_lines(results(one, four).rows)
     said = ["2.00 times as fast, 1.50 times the energy (0.300 J per image, 0.200 J on one)."]
     assert [*loss_remarks(line.last)] == said and not [*loss_remarks(on_four(results(*TRAININGS)))]

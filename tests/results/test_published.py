@@ -301,6 +301,7 @@ def test_the_three_charts_of_a_study():
     assert batch.x_log and not batch.y_log and batch.message.endswith(", on 32 GPUs")
     shown = {series.name: {f"{100 * point.y:.3f}" for point in series.points} for series in batch.series}
     assert [shown["naive"]] == [{row["top1"] for row in t["rows"]} for t in RUNS if t["policy"] == "naive"]
+    assert "74.674" in shown["stepping, warm-up 5"], "at 1,024, with 128 on each GPU as the others have"
     names = ("gradual, warm-up 10", "gradual, warm-up 5", "linear", "naive", "stepping, warm-up 5")
     drawn = [{s.short or s.name: s.hue for s in spec.series} for spec in (batch, charts["epoch-time"])]
     assert drawn == [dict(zip(names, range(5), strict=True))] * 2, "one colour for a policy"
@@ -317,6 +318,10 @@ def test_the_three_charts_of_a_study():
     (hours,) = re.findall(r",0\.73286(?:0000\d+)?,([\d.]+),fingerprint", csv_text(study_results()))
     assert f"| {float(hours):.2f} |\n" in markdown_text(study_results(), ""), "GPU-hours are the last column"
     assert len({label[:27] for label in distinct(names)}) == len(names), "cut, they still differ"
+    two = [run_of(each, each["rows"][0]) for each in RUNS if each["rows"][0]["batch"] == 1024]
+    over = next(each for each in catalogue(compute_results(two)) if each.family == "batch-accuracy")
+    assert over.x_label == "GPUs" and over.message.endswith("1,024: 74.7 % on 8 GPUs, 74.8 % on 32 GPUs")
+    assert [(point.x, point.label) for point in over.series[0].points] == [(8, "74.7 %"), (32, "74.8 %")]
     table = RUNS[0] | {"policy": "constant"}  # no policy
     keys = {chart.key for chart in catalogue(compute_results([run_of(table, row) for row in table["rows"]]))}
     assert not keys & {"learning-rate", "error", "batch-accuracy"}

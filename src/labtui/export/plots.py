@@ -326,22 +326,19 @@ def draw_bars(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
         xs = [counts[p.x] + (at - (len(lines) - 1) / 2) * width for p in points]
         shown: Any = {"color": colour, "label": clean(series.short or series.name)}
         bars = axes.bar(xs, [p.y for p in points], width * 0.94, **shown)
-        for x, bar, point in zip(xs, bars, points, strict=True):
-            if point.hollow or point.live:
-                bar.set(facecolor="white", edgecolor=colour, hatch="//" if point.live else None)
-            if is_tall(spec, point):
-                axes.errorbar(x, point.y, [[each] for each in bounds(point)], **_ERROR)
         # Where there is an ideal, its dashes are at or above the bars, so the numbers go inside the bars.
         place: Any = {"padding": -19, "color": "white", "weight": "bold"}
         if not ideal:
             place = {"padding": 3, "color": drawing.TEXT, "path_effects": _halo()}
         labels = [value_text(spec, p).removesuffix("×") for p in points]
         numbers = axes.bar_label(bars, labels, zorder=6, size=14 if crowded else None, **place)
-        for number, point in zip(numbers, points, strict=True):
+        for x, bar, number, point in zip(xs, bars, numbers, points, strict=True):
             if point.hollow or point.live:
+                bar.set(facecolor="white", edgecolor=colour, hatch="//" if point.live else None)
                 number.set_color(drawing.TEXT)
-            if is_tall(spec, point):  # beyond the end of its error bar
+            if is_tall(spec, point):  # its number stands beyond the end of its error bar
                 low, high = bounds(point)
+                axes.errorbar(x, point.y, [[low], [high]], **_ERROR)
                 number.xy = (number.xy[0], max(point.y - low, point.y / 2) if ideal else point.y + high)
     for series in ideal:
         xs, ys = [counts[p.x] for p in series.points], [p.y for p in series.points]

@@ -288,24 +288,25 @@ def study_charts(results: Results) -> Iterator[ChartSpec]:
     batches = sorted({batch for line in lines.values() for batch in line})
     sizes = {run.run.n_gpus for run in tuned if run.run.batch_size in batches[-1:]}
     alone = batches[0] if len(batches) == len(lines) == 1 < len(sizes) else 0  # then its sizes are compared
-    told = _tops_by_policy(tuned, "n_gpus") if alone else lines
-    tops = {name: {at: point.y for at, point in line.items()} for name, line in told.items()}
+    over: dict[str, Any] = {"notes": tuple(_which_runs(tuned, lines.values()))}
+    if alone:
+        lines, over = _tops_by_policy(tuned, "n_gpus"), {"x_label": "GPUs", "title": "Accuracy over GPUs"}
+    tops = {name: {at: point.y for at, point in line.items()} for name, line in lines.items()}
     where = f", on {devices(*sizes)}" if len(sizes) == 1 < len(lines) else ""
     errors = [each for each in errors if len(each.points) > 1]
     yield _over_epochs("error", errors, message=messages.study_message("error", tops, alone) + where)
     yield _rate_chart([each for each in rates if len({p.y for p in each.points}) > 1])
-    ticks = tuple((float(batch), f"{batch:,}") for batch in batches)
+    ticks = tuple((float(at), f"{at:,}") for at in sorted({at for line in lines.values() for at in line}))
     hues = scaling_charts.hues_of_policies(tuned)
     series = [Series(name=name, points=tuple(line.values()), hue=hues[name]) for name, line in lines.items()]
     message = messages.study_message("accuracy", tops, alone) + where
-    notes = tuple(_which_runs(tuned, series))
-    chart = make_chart("batch-accuracy", series, message=message, x_ticks=ticks, notes=notes)
+    chart = make_chart("batch-accuracy", series, message=message, x_ticks=ticks, **over)
     yield specs.doubling_axes(chart)
 
 
-def _which_runs(runs: Sequence[MeasuredRun], drawn: Sequence[Series]) -> Iterator[str]:
+def _which_runs(runs: Sequence[MeasuredRun], drawn: Iterable[Mapping[int, Point]]) -> Iterator[str]:
     """The runs that a chart over the batch shows, and the batches that were trained on several numbers of GPUs."""
-    numbers = sorted({point.run for each in drawn for point in each.points if point.run})
+    numbers = sorted({point.run for line in drawn for point in line.values() if point.run})
     if numbers:
         tasks = ", ".join(sorted({run.task_id for run in runs if run.task_id}))
         among = f" in task{'s' * (',' in tasks)} {tasks}" * bool(tasks)
@@ -346,11 +347,20 @@ def _by_epoch(run: MeasuredRun, metric: str, shown: Callable[[float], float]) ->
     return tuple(Point(x=s.epoch, y=shown(n), line=s.line_of(metric), **of_run(run, metric)) for s, n in told)
 
 
-def _tops_by_policy(runs: Iterable[MeasuredRun], x: str) -> dict[str, dict[int, Point]]:
-    """The best validation accuracy of the newest run of each policy and `x`, as fractions of 1."""
+def _tops_by_policy(runs: Sequence[MeasuredRun], x: str) -> dict[str, dict[int, Point]]:
+    """The best validation accuracy of the newest run of each policy and `x`, as fractions of 1.
+
+    Of runs with one global batch on several numbers of GPUs, those with the commonest batch per GPU come first.
+    """
+
+    def per_gpu(run: MeasuredRun) -> float:
+        return (run.run.batch_size or 0) / (run.run.n_gpus or 1)
+
+    usual = Counter(map(per_gpu, runs)).most_common(1)[0][0]
     tops: dict[str, dict[int, Point]] = {}
     for (name, at), alike in grouped(runs, lambda run: (policy(run), getattr(run.run, x))).items():
-        newest = measured.newest_validated(alike)
+        usually = (run for run in alike if per_gpu(run) == usual)
+        newest = measured.newest_validated(usually) or measured.newest_validated(alike)
         points = _by_epoch(newest, _TOP1, lambda percent: percent / 100) if newest else ()
         if at and points:
             top = max(points, key=lambda point: point.y)
