@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import Interval
 from labtui.results.catalogue import accuracy_chart, catalogue, epoch_chart, lab_charts
-from labtui.results.charts import ChartSpec, line_pieces, slug, with_sizes
+from labtui.results.charts import ChartSpec, line_pieces, slug, value_text, with_sizes
 from labtui.results.compute import compute_results
 from labtui.results.measured import best_curve
 from labtui.results.messages import accuracy_message, loss_message, scaling_message, study_message
@@ -138,7 +138,8 @@ def test_epochs_and_accuracy_over_time():
     results = results_of(BOTH[0])
     epochs = epoch_chart(results)
     assert [each.name for each in epochs.series] == [f"ResNet50 · {n}" for n in ("1 GPU", "2 GPUs", "4 GPUs")]
-    assert [point.hollow for point in epochs.series[0].points] == [True, False]
+    told = [(point.hollow, value_text(epochs, point)) for point in epochs.series[0].points]
+    assert told == [(True, "29.0"), (False, "13.6")], "as many digits as in the tables"
     accuracy = accuracy_chart(results)
     assert [point.y for point in accuracy.series[0].points] == [0.1629, 0.2195]
     assert accuracy.percent and accuracy.message == "Training accuracy after two epochs: 20.6 to 22.0 %"

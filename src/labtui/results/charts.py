@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import Interval
 from labtui.domain.run import Mark
-from labtui.results.numbers import clean, percent_text, tick_text
+from labtui.results.numbers import clean, percent_text, three_digits, tick_text
 from labtui.results.rows import LawFit, law_speedup
 
 View = Literal["time", "throughput", "speedup", "efficiency", "training"]
@@ -229,8 +229,8 @@ def make_chart(
 
 def value_text(spec: ChartSpec, point: Point, *, seconds: bool = False) -> str:
     """A mark's number as the tables show it: ``3.26×``, ``13.6`` (or ``13.6 s``), ``63.2 %``."""
-    text = point.label or (percent_text(point.y) if spec.percent else tick_text(point.y))
-    return text + {"×": "×", "s": " s" * seconds}.get(spec.unit, "")
+    told = percent_text if spec.percent else three_digits if spec.unit == "s" else tick_text
+    return (point.label or told(point.y)) + {"×": "×", "s": " s" * seconds}.get(spec.unit, "")
 
 
 def doubling_axes(spec: ChartSpec) -> ChartSpec:
