@@ -608,7 +608,7 @@ def test_one_gpu_against_the_cpu_is_the_result_of_its_task():
     assert result(alone) == ("215 s", "an epoch on the CPU", "233 images per second")
     untold = replace(runs[1], spec=replace(runs[1].spec, unknown=("n_gpus",)))
     untold = replace(seen(LabState(runs={1: untold}, submissions=submissions)), task_id="10.3")
-    assert result(untold)[:2] == ("215 s", "an epoch")
+    assert (*result(untold)[:2], untold.charted[0].label) == ("215 s", "an epoch", "ResNet50")
     written = replace(checks["10.4"], items=(items[0], replace(items[1], kind="answers")))
     assert task_word(replace(before, checks={"10.4": written})) == "runs done"
     assert replace(before, checks={}).tasks[3].word == "", "not 'open' before it was looked at"

@@ -187,8 +187,9 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """For sentences: ``ResNet50 on 2 GPUs``, ``vit (tiny-224, bf16) on 8 GPUs``, ``pi on 4 processes``."""
-        return f"{self.name} on {self.counted}"
+        """For sentences: ``ResNet50 on 2 GPUs``, ``pi on 4 processes``, the name alone if the device is unknown."""
+        known = self.program is not None or self.n_gpus is not None
+        return f"{self.name} on {self.counted}" if known else self.name
 
     @property
     def device(self) -> str:

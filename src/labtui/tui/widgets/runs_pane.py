@@ -296,7 +296,7 @@ def error_card(view: View, line: RunLine, styles: Roles, width: int) -> Text:
         for part in wrap(found.text.strip(), room):
             text.append("▌ ", styles.bad).append(f"{part:<{room}}\n", f"bold{ground}")
         where = f" on {line.run.used.devices}" * (whose == [line.run_id])  # it may be another one's
-        whom = f"run {' or '.join(map(str, whose))}{where}"
+        whom = f"run {' or '.join(map(str, whose))}{where}".removesuffix(" on ")
         text.append("▌ ", styles.bad).append(f"{found.place}, {whom}\n\n", styles.quiet)
     again = remedy(view, line)
     text.append(f"{line.sign} ", styles.bad).append(f"{explain(line)}\n", "bold")
@@ -331,7 +331,7 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
     run, spec = line.run, line.run.used
     where = f" on {line.job.node}" if line.job is not None and line.job.node else ""
     size = spec.devices if spec.program is None else spec.program.count_label(spec.processes)
-    text = ink(f"Run {run.run_id}", "bold").append(f"  {size}{where}", styles.quiet)
+    text = ink(f"Run {run.run_id}", "bold").append("  " + f"{size}{where}".strip(), styles.quiet)
     facts: list[tuple[str, str, str]] = []
     if spec.program is None and (run.epochs or line.phase is RunPhase.RUNNING):
         planned = "" if "epochs" in spec.unknown else f" of {spec.epochs}"
