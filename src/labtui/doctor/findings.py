@@ -77,7 +77,7 @@ def failed(key: str, error: LabError, fix: str = "", *, action: Action = "") -> 
 class Requirements(msgspec.Struct, frozen=True, kw_only=True):
     """What the lab folder (or the command line) needs; for empty texts profile and cluster decide.
 
-    `data_dir` has CIFAR-10's files, `images_dir` a folder for each of `image_sets`; the first stands in `data_file`.
+    `data_dir` has CIFAR-10's files, `images_dir` a folder for each of `image_sets`.
     `framework` is "" for a lab of programs. `gpu_runs` and `cpu_runs` say whether the lab trains on GPUs and on CPUs.
     """
 
@@ -86,7 +86,6 @@ class Requirements(msgspec.Struct, frozen=True, kw_only=True):
     partition: str = ""
     root: str = ""
     data_dir: str = ""
-    data_file: str = "lab.toml"
     images_dir: str = ""
     image_sets: tuple[str, ...] = ()
     container: str = ""
@@ -286,7 +285,7 @@ def check_paths(
 
     if data_dir:
         other = facts(alternative_paths.get(data_dir, ""))
-        yield _check_data(facts(data_dir), other, account=charged(data_dir), file=wanted.data_file)
+        yield _check_data(facts(data_dir), other, account=charged(data_dir))
     paths = wanted.image_paths
     try:
         if paths:
@@ -296,7 +295,7 @@ def check_paths(
         yield failed("data", error)
     for path in paths:
         seen = "images" if facts(path).kind == "dir" and facts(path).readable else _fault_of(facts(path))
-        yield judge("data", seen, path=path, account=charged(path), file=wanted.data_file)
+        yield judge("data", seen, path=path, account=charged(path))
     if container:
         here, other = facts(container), facts(alternative_paths.get(container, ""))
         seen = "fine" if here.readable else "elsewhere" if other.readable else _fault_of(here)

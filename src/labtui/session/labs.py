@@ -189,7 +189,6 @@ def requirements_of(
         data_dir=(settings.data_dir or profile.data_folder(images=False)) if reads_cifar else "",
         images_dir=(settings.data_dir or profile.data_folder(images=True)).rstrip("/") if data_sets else "",
         image_sets=data_sets,
-        data_file="lab.toml" if settings.data_dir or profile.status != "own" else settings.profile,
         container=settings.container or profile.container_for(pytorch=pytorch),
     )
 
