@@ -385,12 +385,12 @@ _MAX_NAMED = 3
 
 
 def still_to_run(check: TaskCheck, models: Sequence[str]) -> str:
-    """Which planned runs of these models are missing, and how those that do not count ended; no models: of all."""
+    """Which planned runs of these models are missing, and why others do not count (yet); no models: of all."""
     planned = [(i.run, i) for i in check.items if i.run is not None and (not models or i.run.model in models)]
-    made = {spec.label for spec, item in planned if item.evidence}
-    specs = [spec for spec, item in planned if not item.evidence]
-    ended = [item.missing for _, item in planned if item.evidence and not item.met]
-    ends = " ".join(map(first_sentence, dict.fromkeys(ended)))
+    made = {spec.label for spec, item in planned if item.run_id is not None}
+    specs = [spec for spec, item in planned if item.run_id is None]
+    unmet = [item.missing for _, item in planned if item.run_id is not None and not item.met]
+    ends = " ".join(map(first_sentence, dict.fromkeys(unmet)))
     names = list(dict.fromkeys(plan_words(spec) if spec.label in made else spec.label for spec in specs))
     if not names:
         return ends
