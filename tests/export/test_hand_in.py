@@ -466,9 +466,9 @@ def test_more_than_four_lines_become_panels():
     assert f" ({mine.who})" in text_table([twice], PRECISE), "the accuracy is that of one run"
     assert "Pooled with run" in run_notes(twice.members)[0]
     assert title_facts(study)[0] == ("71.3 %", "accuracy in validation, last epoch")
-    fell = replace(
-        mine, run=replace(mine.run, epochs=mine.run.epochs[::-1])
-    )  # its last accuracy is the first
+    fact, (title, *_) = title_facts(study)[1], (chart.message for chart in lab_charts(study))
+    assert "ResNet50 (tiny-224, naive)" in fact[1] and "ResNet50 (tiny-224, constant rate)" in title
+    fell = replace(mine, run=replace(mine.run, epochs=mine.run.epochs[::-1]))  # its last epoch is the first
     lines = next(iter(source_rows(replace(study.rows[-1], members=(fell,)))))[-1]
     assert f"accuracy {percent_text(validated(fell.run))}: " in lines, "that of the table"
     (errors,) = (chart for chart in lab_charts(study) if chart.family == "error")

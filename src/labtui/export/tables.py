@@ -152,7 +152,7 @@ def title_facts(results: Results, *, accuracy: bool = False) -> Facts:
         facts.append((numbers.percent_text(max(learned)), "accuracy in validation, last epoch"))
     largest = {row.model: row for row in by_size(rows)}
     for row in filter(None, map(largest.get, dict.fromkeys(row.model for row in rows))):
-        many, network = messages.count_words(row.n_gpus or 0), clean(row.configuration.network)
+        many, network = messages.count_words(row.n_gpus or 0), messages.named(row)
         facts.append((_times(row.speedup), f"{messages.faster(row)} on {many} as on one, {network}"))
     if accuracy and (curve := best_curve(results)) is not None:
         which, top = "validation" if curve.validation else "training", curve.best

@@ -32,19 +32,24 @@ def _with_end(sentence: str, end: str) -> str:
     return sentence + end if len(sentence + end) <= MAX_TITLE else sentence
 
 
+def named(row: ResultRow) -> str:
+    """The network of a row, with what tells the row from others of that network: ``ResNet50 (tiny-224, naive)``."""
+    return clean(row.name if row.apart_by else row.configuration.network)
+
+
 def epoch_message(row: ResultRow, *more: ResultRow) -> str:
     """How long an epoch takes: ``An epoch of ResNet50 takes 5.36 s on four GPUs, 13.7 s on one``."""
     n = row.n_gpus or 0
     text = f"{seconds_text(row.epoch_seconds)} s on {count_words(n) if n else 'the CPU'}"
     others = (f"{seconds_text(each.epoch_seconds)} s on one" for each in more if each.epoch_seconds)
-    return f"An epoch of {clean(row.configuration.network)} takes {', '.join((text, *others))}"
+    return f"An epoch of {named(row)} takes {', '.join((text, *others))}"
 
 
 def rate_message(row: ResultRow) -> str:
     """How much is trained in a second: ``Four GPUs train ResNet50 at 9,294 images per second``."""
-    n, made = row.n_gpus or 0, row.configuration
+    n = row.n_gpus or 0
     who = f"{count_words(n, start=True)} train{'s' * (n == 1)}" if n else "The CPU trains"
-    return f"{who} {clean(made.network)} at {rate_text(row.throughput)} {made.unit} per second"
+    return f"{who} {named(row)} at {rate_text(row.throughput)} {row.configuration.unit} per second"
 
 
 def scaling_message(lines: Sequence[ScalingLine], families: Set[str]) -> str:
@@ -139,7 +144,7 @@ def _single_sentence(lines: Sequence[ScalingLine], families: Set[str], *, live: 
     row = max(rows, key=lambda each: (each.n_gpus or 0, value_of(each.speedup)), default=None)
     if row is None:
         return ""
-    many, name = count_words(row.n_gpus or 0, start=True), clean(row.configuration.network)
+    many, name = count_words(row.n_gpus or 0, start=True), named(row)
     if "speedup" in families or {"throughput", "efficiency"} <= families:
         share = "" if live else f", at {percent_text(row.efficiency)} efficiency"  # room for ", so far"
         if row.by_rate:
@@ -208,7 +213,7 @@ def loss_message(rows: Sequence[ResultRow]) -> str:
     row = min(found, key=lambda each: value_of(each.efficiency))
     parts = lost_efficiency(row)
     lost, many = numbers.lost_text(row.efficiency), count_words(row.n_gpus or 0)
-    name = clean(row.name if row.apart_by else row.configuration.network)
+    name = named(row)
     most = max(parts, key=lambda each: each.share.value)
     clear = all(most.share.lo > other.share.hi for other in parts if other is not most)
     if clear and most.name != scaling.UNEXPLAINED:

@@ -59,8 +59,7 @@ def _whole_message(lines: Sequence[ScalingLine]) -> str:
     rows = max(([row for row in line.rows if row.total_seconds] for line in lines), key=len)[::-1]
     ends = rows[:: len(rows) - 1] if rows[1:] else ()
     told = (f"{numbers.whole_text(r.total_seconds)} s on {messages.count_words(r.processes)}" for r in ends)
-    network = numbers.clean(lines[0].last.configuration.network)
-    return f"The whole training of {network} takes {', '.join(told)}" if ends else ""
+    return f"The whole training of {messages.named(rows[0])} takes {', '.join(told)}" if ends else ""
 
 
 def looks_of(lines: Sequence[ScalingLine]) -> dict[str, specs.Look]:
