@@ -197,8 +197,8 @@ def test_live_and_broken_runs_count_and_say_so():
     repeated = only_row(run(1, [9, 5]), run(1, [9, 7], live=True))
     assert (repeated.epoch_seconds.value, repeated.live, len(repeated.members)) == (5.0, False, 2)
     assert (live := only_row(run(1, [9, 5], live=True))).live and live.epoch_seconds is not None
-    failed = run(1, [9], run_id=4, outcome="oom")
-    assert epochs_text(only_row(run(1, [9, 5], run_id=3), failed)) == "1 epoch of run 3"
+    pooled = [*(run(1, [9, 5], run_id=n) for n in (3, 5, 6, 7)), run(1, [9], run_id=4, outcome="oom")]
+    assert epochs_text(only_row(*pooled)) == "4 epochs of runs 3, 5 to 7"
     broken = only_row(run(1, [9, 5, 5], run_id=2, outcome="time-limit", epochs_planned=5))
     assert "Run 2 was stopped by its time limit before its end: 3 epochs of 5." in broken.notes
 

@@ -18,7 +18,7 @@ from labtui.commands.cli import raw_stream
 from labtui.commands.terminal import OpenLab, error_lines, lab_folder, print_line, run_row, say
 from labtui.domain.decode import json_text
 from labtui.domain.model import RunPhase, Stream, first_sentence
-from labtui.domain.run import mark_words
+from labtui.domain.run import mark_words, run_numbers
 from labtui.domain.state import OPEN, LabState, RunState, SubmissionState
 from labtui.slurm.job_control import known_logs
 from labtui.slurm.states import explain_reason, reason_words, waiting_reason
@@ -170,8 +170,6 @@ def run_watch(args: argparse.Namespace) -> int:
 
 def describe_open_runs(view: View) -> str:
     """``Run 6 is running. Runs 7, 8 are waiting.``, for example."""
-    from labtui.tui.format import run_numbers
-
     groups: dict[str, list[int]] = {}
     for line in view.every.values():
         if line.phase in OPEN:

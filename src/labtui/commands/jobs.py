@@ -14,7 +14,7 @@ from labtui.commands import options, terminal
 from labtui.commands.terminal import OpenLab, fields_of, print_json, print_table, run_row, say, say_error
 from labtui.domain.errors import LabError, failure
 from labtui.domain.model import SubmissionStatus, first_sentence
-from labtui.domain.run import MARKS
+from labtui.domain.run import MARKS, run_numbers
 from labtui.domain.state import UNANSWERED, WRITER_GONE, LabState, SubmissionState
 from labtui.domain.tuning import distinguishing_words
 from labtui.slurm.job_evidence import live_jobs, without_outcome
@@ -175,7 +175,6 @@ def cancel_arguments(parser: argparse.ArgumentParser) -> None:
 def run_cancel(args: argparse.Namespace) -> int:
     """Cancel runs; say which other runs end with them, and which were over already."""
     from labtui.session.planning import run_of
-    from labtui.tui.format import run_numbers
 
     if bool(args.runs) == bool(args.job):
         raise failure("name-runs")
@@ -265,7 +264,6 @@ release_arguments = hold_arguments
 def _hold(args: argparse.Namespace, *, held: bool) -> int:
     """Hold or release the jobs of runs, each job once."""
     from labtui.session.planning import run_of
-    from labtui.tui.format import run_numbers
 
     with OpenLab(args) as lab:
         numbers = {run_of(lab.state, number).token: number for number in args.runs}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Any, Literal, Self
 
 import msgspec
@@ -46,6 +47,15 @@ def joint_mark(marks: Iterable[Mark]) -> Mark:
     """The mark of something made from several runs: practice if any is, else small if any is."""
     found = set(marks)
     return "practice" if "practice" in found else "small" if "small" in found else ""
+
+
+def run_numbers(numbers: Sequence[object]) -> str:
+    """Run numbers in words: ``Run 3``, ``Runs 3, 4``; three or more in a row are a range, ``Runs 3 to 9, 12``."""
+    parts: list[str] = []
+    for _, found in groupby(enumerate(numbers), lambda at: at[1] - at[0] if isinstance(at[1], int) else at):
+        row = [str(number) for _, number in found]
+        parts += row if len(row) < 3 else [f"{row[0]} to {row[-1]}"]
+    return f"Run{'s' if len(numbers) > 1 else ''} {', '.join(parts)}"
 
 
 class GpuCount(msgspec.Struct, frozen=True):

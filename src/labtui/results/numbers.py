@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 
 from labtui.domain.model import Interval, plural
-from labtui.domain.run import mark_words
+from labtui.domain.run import mark_words, run_numbers
 from labtui.results.grouping import devices
 from labtui.results.measured import fraction_of, newest_validated, validated
 from labtui.results.rows import ResultRow, is_step_time
@@ -243,9 +243,9 @@ def device_text(row: ResultRow) -> str:
 
 
 def epochs_text(row: ResultRow) -> str:
-    """What a row is measured from: ``4 epochs of run 3``, with ``, live`` while a run is in progress."""
-    alone = {origin.run_id for origin in row.origins} - {None}
-    runs = f"run {alone.pop()}" if len(alone) == row.runs == 1 else plural(row.runs, "run")
+    """What a row is measured from: ``8 epochs of runs 3, 4``, with ``, live`` while a run is in progress."""
+    known = sorted({origin.run_id for origin in row.origins if origin.run_id is not None})
+    runs = run_numbers(known).lower() if len(known) == row.runs else plural(row.runs, "run")
     if row.from_rate:
         text = f"rate of {runs}"
     elif row.epoch_seconds is None:

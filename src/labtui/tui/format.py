@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Sequence
-from itertools import groupby
 from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from labtui.domain.model import Interval, JobPhase, JobView, RunPhase, RunSpec, SubmissionStatus
+from labtui.domain.run import run_numbers
 from labtui.domain.state import TRAINING, SubmissionState, submission_queue
 from labtui.domain.terminal_text import printable
 
@@ -49,15 +49,6 @@ MARKS, HOLLOW = "●◆▲■▼✚", "○◇△□▽✛"
 """The marks of a chart's series: of values that count, and of those that do not yet."""
 NOTHING = "·"
 """Shown in a table for no value."""
-
-
-def run_numbers(numbers: Sequence[object]) -> str:
-    """Run numbers in words: ``Run 3``, ``Runs 3, 4``; three or more in a row are a range, ``Runs 3 to 9, 12``."""
-    parts: list[str] = []
-    for _, found in groupby(enumerate(numbers), lambda at: at[1] - at[0] if isinstance(at[1], int) else at):
-        row = [str(number) for _, number in found]
-        parts += row if len(row) < 3 else [f"{row[0]} to {row[-1]}"]
-    return f"Run{'s' if len(numbers) > 1 else ''} {', '.join(parts)}"
 
 
 def counted(specs: Iterable[RunSpec]) -> str:

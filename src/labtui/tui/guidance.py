@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import Diagnosis, RunPhase, plural
+from labtui.domain.run import run_numbers
 from labtui.domain.state import CLUSTER_OVER, LIVE, TRAINING, ended_by
 from labtui.tui import format as words
 from labtui.tui.view import ENDED_BADLY, SMALL, RunLine, View, planned_sizes
@@ -206,7 +207,7 @@ def _while_running(view: View) -> NextStep:
     reason = words.live_reason(view)
     held = [each.run_id for each in view.pending if each.submission is not None and each.submission.held]
     if len(held) == len(view.pending):
-        said = f"{words.run_numbers(held)}: held. Press H to release."
+        said = f"{run_numbers(held)}: held. Press H to release."
         return NextStep("Release the runs", said, "pane('runs')")
     if failed := [line for line in failed_runs(view) if line.phase is RunPhase.FAILED]:
         return _run_again(view, failed)
@@ -215,7 +216,7 @@ def _while_running(view: View) -> NextStep:
     again = [item for item in missing if item.run_id not in going or item.mark == "small"]
     more, small = len(again), [item.run_id for item in again if item.run_id in going]
     if more and max(going) < view.unchecked_from:
-        reason = f"Small runs do not count: {words.run_numbers(small).lower()}." if small else reason
+        reason = f"Small runs do not count: {run_numbers(small).lower()}." if small else reason
         return NextStep(f"Plan {plural(more, 'run')}", reason, "plan")
     if (number := unanswered(view)) and any(line.row is not None for line in view.lines):
         return NextStep(f"Answer question {number}", meanwhile, "next_question")
@@ -304,7 +305,7 @@ def ended(lines: Sequence[RunLine], who: str = "") -> str:
     word = lines[0].word
     numbers = [line.run_id for line in lines if line.word == word]
     was = "" if lines[0].phase is RunPhase.FAILED else "was " if len(numbers) == 1 else "were "
-    return f"{who or words.run_numbers(numbers)} {was}{word}."
+    return f"{who or run_numbers(numbers)} {was}{word}."
 
 
 def instead_of_chart(view: View) -> str:
@@ -345,7 +346,7 @@ def title_remark(view: View) -> str:
         return f"  {words.live_reason(view)}".removesuffix(".").rstrip() if line is not None else ""
     failed = [one.run_id for one in failed_runs(view) if one.phase is RunPhase.FAILED]
     if failed and line.live in LIVE:
-        return f"  {words.run_numbers(failed).lower()} failed"
+        return f"  {run_numbers(failed).lower()} failed"
     run = next((each for each in view.lines if each.word == line.word), None)  # none: ending, cancelling
     if run is None or line.live not in TRAINING or line.word != line.live:
         return ""
@@ -375,7 +376,7 @@ def result(view: View) -> tuple[str, str, str]:
     detail, run = _compared(view) or f"{percent_text(best.efficiency)} efficient", best.members[-1].run
     detail += " so far" * any(row.live for row in (best, best.baseline) if row is not None)
     if len(best.pooled) > 1 and not _compared(view):
-        detail += f" (mean of {words.run_numbers([each.run_id for each in best.pooled]).lower()})"
+        detail += f" (mean of {run_numbers([each.run_id for each in best.pooled]).lower()})"
     planned = run.epochs_planned
     far = f"{run.epochs_read} of {planned} epochs" if planned else plural(run.epochs_read, "epoch")
     detail += f", after {far}" * best.live

@@ -15,6 +15,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from labtui.domain.model import Interval, plural
+from labtui.domain.run import run_numbers
 from labtui.domain.terminal_text import printable
 from labtui.lab.edition import ChartsCheck
 from labtui.results import charts as specs
@@ -429,7 +430,7 @@ class ChartsPane(Pane, Container, can_focus=True):
             left.append(f"   {each}" * (left.cell_len + 3 + len(each) < width), styles.soft)
         numbers = [each.run_id for each in row.pooled if each.run_id] if row is not None else []
         numbers = [point.run] if point.line and point.run else numbers
-        run = words.run_numbers(list(map(self._run_words, numbers))).lower() if numbers else ""
+        run = run_numbers(list(map(self._run_words, numbers))).lower() if numbers else ""
         job = spot.line.job if spot.line is not None and len(numbers) == 1 else None
         origins = (f"{run}, job {job.job_id}" if job is not None else run, run, plural(len(numbers), "run"))
         origin = next((each for each in origins if len(each) < width - left.cell_len - 1), "")

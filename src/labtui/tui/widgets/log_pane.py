@@ -10,6 +10,7 @@ from textual.binding import BindingType
 from textual.widgets import Input
 
 from labtui.domain.model import RunPhase, Stream, plural
+from labtui.domain.run import run_numbers
 from labtui.domain.state import OPEN, TRAINING
 from labtui.tui import format as words
 from labtui.tui.guidance import blamed, headline
@@ -111,7 +112,7 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
         right.truncate(max(0, self.size.width - text.cell_len - 1), overflow="ellipsis")  # the run stays
         named = "standard output" if self.stream == "out" else "standard error"
         parts = [line.word] if line.phase in ENDED_BADLY else []
-        parts += [f"with {words.run_numbers(others).lower()}"] if others else []
+        parts += [f"with {run_numbers(others).lower()}"] if others else []
         for part in (*parts, file.path.name if file.path is not None else named):
             fits = text.cell_len + len(part) + right.cell_len + 4 <= self.size.width
             text.append(f"   {part}" * fits, styles.soft)

@@ -17,7 +17,7 @@ from textual.containers import Vertical
 from textual.widgets import DataTable
 
 from labtui.domain.model import RunPhase
-from labtui.tui import format as words
+from labtui.domain.run import run_numbers
 from labtui.tui.view import RunLine, View
 from labtui.tui.widgets.frame import Pane, appearance, key
 
@@ -144,7 +144,7 @@ class RunPane(Pane, Vertical):
     def action_hold_run(self, held: bool) -> None:
         """Hold the selected run, or release it."""
         line = self._line
-        runs = words.run_numbers(sorted((line.run_id, *self._others(line))))
+        runs = run_numbers(sorted((line.run_id, *self._others(line))))
         done = f"{runs}: {'held. Press H to release' if held else 'released'}."
         self.app.follow(partial(self.app.session.hold, line.run_id, held=held), done)
 
@@ -214,7 +214,7 @@ def _why_over(line: RunLine) -> str:
 
 def _ends_too(view: View, others: Sequence[int]) -> str:
     others = [number for number in others if view.every[number].run.outcome is None]
-    return f" {words.run_numbers(others)} in the same job would end, too." if others else ""
+    return f" {run_numbers(others)} in the same job would end, too." if others else ""
 
 
 def last_line(view: View, line: RunLine | None) -> int | None:

@@ -9,6 +9,7 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import DataTable, Digits
 
 from labtui.domain.model import RunPhase
+from labtui.domain.run import run_numbers
 from labtui.domain.tuning import distinguishing_words
 from labtui.results.charts import ChartSpec
 from labtui.results.measured import validated
@@ -104,7 +105,7 @@ class RunsPane(RunPane):
         log = self.app.session.log_path(line.run.token, stream) if line is not None and started else None
         if line is not None and log is not None:
             others = self._others(line)
-            runs = words.run_numbers(sorted((line.run_id, *others))).lower()
+            runs = run_numbers(sorted((line.run_id, *others))).lower()
             of = f"  of {runs}" if others else "  following" * line.live
             say(self, "#glance-of", ink("Log", "bold").append(of, styles.quiet))
         say(self, "#run-facts", run_facts(view, line, busy, styles) if line is not None else Text(""))
