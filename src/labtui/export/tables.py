@@ -36,7 +36,8 @@ def readings_table(results: Results) -> Table:
     learned = (numbers.ACCURACY,) if shown and all(row.learns for row in shown) else ()
     precise = numbers.columns_of(shown, (*_PRECISE, *learned, *costs, *ratios))
     printed = numbers.columns_of(shown, numbers.PRINTED[: None if compared else 2]) if not costs else ()
-    table = numbers.table_of(shown, (_DEVICE, *precise, *printed))
+    device = numbers.Column("", numbers.device_text, number=False)
+    table = numbers.table_of(shown, (device, *precise, *printed))
     titles = ("", "Precise: all digits of the log", "As printed: whole seconds")
     groups = tuple(zip(titles, (1, len(precise), len(printed)), strict=True))
     return replace(table, rows=tuple(_with_headings(shown, table.rows)), groups=groups if printed else ())
@@ -53,7 +54,6 @@ def _with_headings(rows: Sequence[ResultRow], lines: Sequence[tuple[str, ...]]) 
         yield line
 
 
-_DEVICE = numbers.Column("", numbers.device_text, number=False)
 _PRECISE = (numbers.BATCH, numbers.EPOCH, numbers.RATE, numbers.PER_GPU, numbers.MEMORY, numbers.TOTAL)
 
 

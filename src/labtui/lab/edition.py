@@ -203,12 +203,12 @@ class HandInPage(Table, frozen=True, kw_only=True):
     `target` is the accuracy marked in the accuracy chart; with `bars`, epoch time and speedup are bar charts.
     """
 
-    kind: fields.PageKind = "task"
+    kind: Literal["title", "overview", "task", "conclusions", "sources"] = "task"
     task: str = ""
     heading: str = ""
     answers: tuple[fields.Count, ...] = ()
     charts: tuple[str, ...] = ()
-    table: fields.PageTable | None = None
+    table: Literal["results", "fractions", "acceleration"] | None = None
     models: tuple[str, ...] = ()
     excerpts: tuple[Excerpt, ...] = ()
     target: Annotated[float, Meta(gt=0, lt=1)] | None = None

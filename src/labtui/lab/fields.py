@@ -1,14 +1,11 @@
 """The types of an edition's single values, with their msgspec constraints, and the base class of its tables."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from labtui.training_logs.runs import PROGRAM
-
-PageKind = Literal["title", "overview", "task", "conclusions", "sources"]
-PageTable = Literal["results", "fractions", "acceleration"]
 
 _ID = r"\A[a-z0-9](?:[a-z0-9.-]{0,62}[a-z0-9])?\Z"
 _TASK_ID = r"\A[A-Za-z0-9](?:[A-Za-z0-9.-]{0,14}[A-Za-z0-9])?\Z"
