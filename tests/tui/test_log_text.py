@@ -24,7 +24,7 @@ def test_any_chunking_gives_the_same_lines(tmp_path, pieces):
     whole, grown = tmp_path / "whole", tmp_path / "grown"
     whole.write_bytes(b"".join(pieces))
     grown.write_bytes(b"")
-    at_once, bit_by_bit = LogText(whole), LogText(grown)
+    at_once, bit_by_bit = LogText(whole, tmp_path), LogText(grown, tmp_path)
     at_once.refresh()
     for piece in pieces:
         with grown.open("ab") as file:
@@ -42,7 +42,7 @@ def test_of_a_large_log_the_end_is_kept_under_its_numbers(tmp_path, monkeypatch,
     monkeypatch.setattr(tail_view, "SLACK_BYTES", 512)
     path = tmp_path / "log"
     path.write_text("".join(f"line {number}\n" for number in range(1, count + 1)))
-    (text := LogText(path)).refresh()
+    (text := LogText(path, tmp_path)).refresh()
     assert text.last == count and text.line(count) == f"line {count}"
     path.write_text("".join(f"line {number}\n" for number in range(1, count + 900)))
     text.refresh()
@@ -57,7 +57,7 @@ def test_of_a_large_log_the_end_is_kept_under_its_numbers(tmp_path, monkeypatch,
 def test_records_are_folded_away_and_found_when_shown(tmp_path):
     path = tmp_path / "log"
     path.write_text("needle one\n:::MLLOG needle\no\x1b[1mth\x1b[0mer É\n")
-    (text := LogText(path)).refresh()
+    (text := LogText(path, tmp_path)).refresh()
     assert shown(text) == ["needle one", "other É"]
     assert [text.find(each, 1) for each in ("é", "OTHER")] == [3, 3]
     assert text.find("NEEDLE", 3) == 1 and text.find("mllog", 3) is None
@@ -68,7 +68,7 @@ def test_records_are_folded_away_and_found_when_shown(tmp_path):
 def test_what_a_record_counts_for_stands_at_the_line_before_it(tmp_path, monkeypatch):
     path = tmp_path / "log"
     path.write_text("Epoch 1/2\n25/25 - 31s\nEpoch 2/2\n:::MLLOG {}\n:::MLLOG {}\n25/25 - 8s\n")
-    (text := LogText(path)).refresh()
+    (text := LogText(path, tmp_path)).refresh()
     assert [text.shown_before(number) for number in (2, 3, 4, 5, 6)] == [2, 3, 2, 2, 6]
     path.write_text(mllog("tracked_stats", {"top1": 2.5}, epoch_num=1) + mllog("epoch_stop", seconds=2.36))
     reads = list[object]()

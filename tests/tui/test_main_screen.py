@@ -222,8 +222,7 @@ async def test_where_the_keys_go_is_seen_and_the_runs_have_them_again(filled_ses
 async def test_at_80_columns_facts_and_log_take_the_place_of_a_chart_without_room(session):
     runs = [spec(gpus=gpus) for gpus in (1, 2, 4, 1, 2, 4)]
     session.feed(*finished_runs("10.5", runs), *online())
-    for number, run in enumerate(runs, 1):
-        write_log(session, f"lt{number}", log_text(run, 5))
+    write_log(session, "lt6", log_text(runs[-1], 5))
     async with screens(session, "runs", size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: bool(app.screen.query("#run-facts")) and "Run 6" in text_of(app))
         facts, log = (app.screen.query_one(name) for name in ("#run-facts", "#glance-tail"))
@@ -232,7 +231,8 @@ async def test_at_80_columns_facts_and_log_take_the_place_of_a_chart_without_roo
         assert all(each in text_of(app) for each in (*told, "c Charts", "g Tasks", "  . Next step", "? Help"))
         for at in range(7, 13):
             session.feed(*finished_run(f"lt{at}", "10.5", at, runs[0], str(31330 + at)))
-        await until(pilot, lambda: app.screen.query_one("#runs-table").size.height == 13)
+        table = app.screen.query_one("#runs-table")
+        await until(pilot, lambda: table.size.height == 13 and "Run 6" not in text_of(app), "no title alone")
 
 
 async def test_practice_and_read_only_are_said(tmp_path):

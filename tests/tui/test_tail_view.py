@@ -25,7 +25,7 @@ async def bench(path: Path) -> AsyncIterator[tuple[Any, Any, Any]]:
     app = Bench()
     async with app.run_test(size=(40, 10), notifications=True) as pilot:
         tail = app.query_one(TailView)
-        tail.show_file(path)
+        tail.show_file(path, path.parent)
         await until(pilot, lambda: text_of(app).strip())
         yield app, tail, pilot
 
@@ -118,7 +118,7 @@ async def test_a_match_far_to_the_right_comes_into_view_and_one_to_the_left_agai
         await until(pilot, lambda: tail.match_line == 102 and "needle left" in text_of(app))
         records = log.with_name("records")
         records.write_text("".join(f":::MLLOG {number}\nnext\n" for number in range(99)))
-        tail.show_file(records)
+        tail.show_file(records, records.parent)
         tail.read_as = {197: "5.38 s"}
         tail.mark(197)
         await until(pilot, lambda: ":::MLLOG 98" in text_of(app) and "5.38" not in text_of(app), "whole")
@@ -133,5 +133,5 @@ async def test_a_log_that_began_anew_is_shown_from_its_new_end_and_hostile_lines
         await until(pilot, lambda: text_of(app).startswith("[bold]x[/nothing]\ncleared?\n9/9 done\n"))
         log.unlink()
         tail.poll()
-        tail.show_file(None)
+        tail.show_file(None, log.parent)
         await until(pilot, lambda: text_of(app).startswith(" What a run prints"))

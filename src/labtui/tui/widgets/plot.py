@@ -54,10 +54,10 @@ def in_words(name: str, room: int) -> str:
 
 def shortened(name: str, room: int) -> str:
     """A name in so many cells: of one that is too long its first and last words, else characters."""
-    short, size = in_words(name, room) or name, room - 1
-    while cell_len(short) > max(1, room):
-        short = f"{name[: size - size // 2].rstrip()}…{name[len(name) - size // 2 :].lstrip()}"
-        size -= 1
+    short = in_words(name, room) or in_words(name, room + 2).replace(" … ", "…") or name
+    for size in range(max(1, room) - 1, -1, -1):
+        if cell_len(short) > max(1, room):
+            short = f"{name[: size - size // 2].rstrip()}…{name[len(name) - size // 2 :].lstrip()}"
     return short
 
 

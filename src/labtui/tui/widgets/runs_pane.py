@@ -31,9 +31,10 @@ _SPARKS = "▁▂▃▄▅▆▇█"
 
 
 class Glance(Horizontal):
-    """The chart beside the facts of the selected run; only the facts if the chart does not fit."""
+    """The chart beside the facts of the selected run; only the facts if the chart does not fit, else nothing."""
 
     def on_resize(self) -> None:
+        self.set_class(self.size.height < 3, "-stub")  # room for the titles only
         self.set_class(self.size.height <= MIN_HEIGHT, "-flat")
 
 

@@ -101,18 +101,17 @@ class LogText:
 
     def refresh(self) -> tuple[bool, bool]:
         """Read what was appended; return whether anything was, and whether the file was replaced or shrank."""
-        if self.path is None:
+        if self.path is None or self._root is None:
             return False, False
-        root = self._root or self.path.parent
         try:
-            status = stat_inside(root, self.path)
+            status = stat_inside(self._root, self.path)
             if status is None:
                 return False, False
             if restarted := bool(self._at and (status.st_size < self._at or status.st_ino != self._file)):
                 self._forget()
             if status.st_size == self._at:
                 return False, restarted
-            with reader_inside(root, self.path) as file:
+            with reader_inside(self._root, self.path) as file:
                 if not self._at and status.st_size > MAX_BYTES:
                     self._skip_front(file.fileno(), status.st_size - MAX_BYTES)
                 file.seek(self._at)
@@ -257,7 +256,7 @@ class TailView(ScrollView, can_focus=True):
 
     # ------------------------------------------------------------------ which file
 
-    def show_file(self, path: Path | None, root: Path | None = None) -> None:
+    def show_file(self, path: Path | None, root: Path) -> None:
         """Show a file of the lab folder `root`, at its end, or no file."""
         if path != self.file.path:
             self.file = LogText(path, root)
