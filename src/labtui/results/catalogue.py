@@ -84,7 +84,8 @@ def lab_charts(results: Results) -> tuple[ChartSpec, ...]:
         if not (several and chart.family == "efficiency-loss")  # one chart shows it of all networks
     ]
     together = [chart for chart in _charts(results, None) if not chart.model] if several else []
-    return with_unique_keys([*named, *together])
+    few = (chart for chart in together if chart.x_axis != "epochs" or len(chart.measured) <= MAX_LINES)
+    return with_unique_keys([*named, *few])
 
 
 def _charts(results: Results, model: str | None) -> list[ChartSpec]:
@@ -133,9 +134,9 @@ def _charts_of(results: Results, *, alone: bool) -> Iterable[ChartSpec]:
     accuracy = accuracy_chart(results)
     losses = {"loss": "", "val_loss": ", validation"}  # for logs that print no accuracy
     learned = _over_epochs("loss", _lines_of(results, losses)) if accuracy.empty else accuracy
-    for chart in (epoch_chart(results), *[learned] * (not told)):
-        if alone or len(chart.measured) <= MAX_LINES:
-            yield chart
+    yield epoch_chart(results)
+    if not told:
+        yield learned
 
 
 def with_unique_keys(charts: Iterable[ChartSpec]) -> tuple[ChartSpec, ...]:
