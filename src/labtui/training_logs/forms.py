@@ -200,5 +200,5 @@ def _read_keras(line: LogLine, text: str) -> Sequence[Said] | None:
     if isinstance(summary, Summary):
         return (summary,)
     begins = line.head or text if summary else text
-    first = read_first_step(begins) if summary or "1/" in text else None
+    first = read_first_step(begins) if summary or " 1/" in f" {text}" else None
     return (first,) if first is not None else () if summary else None

@@ -159,8 +159,8 @@ def seconds_of(groups: Mapping[str, str], *, cut: bool) -> Interval | None:
         low, high = (total if cut else low), total + unit
     if not low <= high < 1e9:
         return None
-    steps = whole_number(groups.get("steps")) if groups.keys() & STEP_TIMES.keys() else 1
-    return Interval.between(low, high).scaled(steps) if steps else None
+    steps = 1 if groups.keys().isdisjoint(STEP_TIMES) else whole_number(groups.get("steps"))
+    return Interval.between(low * steps, high * steps) if steps else None
 
 
 def grow_like_total(samples: Sequence[EpochSample]) -> bool:
@@ -195,7 +195,7 @@ def epoch_of(form: str, groups: Mapping[str, str], *, cut: bool = False) -> list
 
     An epoch whose number cannot be read is none: only one that has no number gets it from its place.
     """
-    number, planned, steps = (whole_number(groups.get(name)) for name in ("epoch", "epochs", "steps"))
+    number, planned, steps = map(whole_number, map(groups.get, ("epoch", "epochs", "steps")))
     seconds = None if number is None and "epoch" in groups else seconds_of(groups, cut=cut)
     rate = seconds_of({"seconds": groups["rate"]}, cut=False) if "rate" in groups else None
     if seconds is not None:
