@@ -16,7 +16,7 @@ from labtui.lab.run_choice import has_run, runs_made, runs_of
 from labtui.results import messages
 from labtui.results.catalogue import accuracy_chart, catalogue, lab_charts, networks
 from labtui.results.charts import ChartSpec, doubling_axes, slug
-from labtui.results.measured import grouped, is_accuracy
+from labtui.results.measured import grouped, is_accuracy, policy
 from labtui.results.numbers import PROGRAM, Table, clean, table_of
 from labtui.results.rows import Results, of_rows
 from labtui.results.scaling import scaling_lines
@@ -129,14 +129,15 @@ def _other_runs(contents: LabContents) -> Iterable[Page]:
 
 
 def _page(contents: LabContents, plan: HandInPage, shown: Results) -> Iterable[Page]:
+    marked = _is_marked(contents.results)
     if plan.kind == "overview":
-        facts, marked = tables.machine_facts(contents.named), _is_marked(contents.results)
+        facts = tables.machine_facts(contents.named)
         words = (plain(contents.edition.about),) if facts else ()
         yield Page(title=plan.heading or contents.edition.title, facts=facts, blocks=words, practice=marked)
     elif plan.kind == "conclusions":
-        yield _conclusions(shown, marked=_is_marked(contents.results))
+        yield replace(_conclusions(shown), practice=marked)
     elif plan.kind == "sources":
-        yield _sources(contents, shown)
+        yield replace(_sources(contents, shown), practice=marked)
     elif plan.kind == "task" and (task := contents.edition.task(plan.task)) is not None:
         yield from _task_pages(contents, plan, task)
 
@@ -177,6 +178,7 @@ def _task_pages(contents: LabContents, plan: HandInPage, task: Task) -> Iterable
 def _page_of(plan: HandInPage, task: Task, results: Results, charts: tuple[ChartSpec, ...]) -> Page:
     """The part of a task's page that follows from its charts and numbers."""
     shown = bool(charts or plan.table)
+    charts = tuple(sorted(charts, key=lambda chart: chart.family == "learning-rate"))  # a result is first
     notes = [note for chart in charts for note in chart.captions]
     notes += messages.baseline_notes(results.rows) if plan.table else ()
     return Page(
@@ -206,8 +208,9 @@ def _title(plan: HandInPage, task: Task, charts: Sequence[ChartSpec], results: R
     elif plan.table == "fractions" or families == {"laws"}:
         found = messages.laws_message(results, plan.models)
     elif charts:
-        results_first = sorted(charts, key=lambda chart: chart.family == "learning-rate")
-        found = next((chart.message for chart in results_first if chart.message), "")
+        found = next((chart.message for chart in charts if chart.message), "")
+        which, *others = {policy(run) for row in results.rows for run in row.members} or {""}
+        found += f" ({which})" * bool(found and which and not others)
     if plan.table == "results" and not found:
         found = tables.results_message(results)
     return joined(found) or plan.heading or one_line(task.title)
@@ -231,7 +234,7 @@ def _checklist(contents: LabContents, task: Task) -> Iterable[Block]:
         yield plain(text, bullet="☑" if item.met and not item.stale else "☐", level=1)
 
 
-def _conclusions(results: Results, *, marked: bool) -> Page:
+def _conclusions(results: Results) -> Page:
     """The messages of the numbers for each network and for all together, each sentence once."""
     results = without_small(results)
     lines = scaling_lines(results.measured)
@@ -240,7 +243,7 @@ def _conclusions(results: Results, *, marked: bool) -> Page:
     found += [messages.acceleration_message(row) for row in results.measured if row.cpu is not None][:1]
     found += [messages.loss_message(results.measured)]
     points = tuple(plain(text, bullet="•", level=1) for text in list(dict.fromkeys(filter(None, found)))[:7])
-    return Page(title="What the numbers say", blocks=points, practice=marked)
+    return Page(title="What the numbers say", blocks=points)
 
 
 def _sources(contents: LabContents, shown: Results) -> Page:
@@ -259,8 +262,7 @@ def _sources(contents: LabContents, shown: Results) -> Page:
     )
     notes = (plain(text, "note") for text in overridden)
     blocks: tuple[Block, ...] = (*((replace(table, note=note),) if table.rows else ()), *notes)
-    marked = _is_marked(contents.results)
-    return Page(title="Where the numbers come from", kicker="Sources", blocks=blocks, practice=marked)
+    return Page(title="Where the numbers come from", kicker="Sources", blocks=blocks)
 
 
 def _provenance(results: Results) -> Iterable[str]:

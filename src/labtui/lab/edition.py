@@ -233,8 +233,6 @@ DECKS = {"pptx": "deck.pptx", "pdf": "deck.pdf"}
 """The file of each format of slides."""
 FRAMEWORK_FOLDERS = ("pytorch/", "tensorflow/")
 """Folders of `remote/`, each with one framework's scripts for several nodes."""
-PROGRAM_FOLDERS = ("pi/", "jacobi/")
-"""Folders of `remote/`, each with the sources of a program to be timed."""
 TRAINING_SCRIPTS = (
     *(f"ResNet{depth}{end}.py" for depth in (50, 101, 152) for end in ("", "_seq")),
     *("resnet_lab.py", "run_log.py", "mllog.py", "cifar-utils/"),
@@ -328,7 +326,7 @@ class Edition(Table, frozen=True, kw_only=True, dict=True):
         """
         sources = (name for program in self.programs for name in program.sources)
         started = {*self.framework_scripts, *sources}
-        folders = (*FRAMEWORK_FOLDERS, *PROGRAM_FOLDERS)
+        folders = (*FRAMEWORK_FOLDERS, "pi/", "jacobi/")  # the last two have the sources of programs
         unused = {each for each in folders if not any(name.startswith(each) for name in started)}
         trained = not self.programs or any(plan.form != "mpi" for task in self.tasks for plan in task.runs)
         return frozenset(self.own_scripts | unused | (set() if trained else {*TRAINING_SCRIPTS}))
