@@ -146,7 +146,7 @@ def test_what_differs_or_is_unknown_is_never_pooled_and_no_gpu_run_is_without_on
     unknown = ParsedRun(epochs=(epoch(1, 9), epoch(2, 215)))
     results = compute_results([MeasuredRun(run=unknown, source="a"), MeasuredRun(run=unknown, source="a")])
     assert [row.runs for row in results.rows] == [1, 1]
-    assert results.rows[0].device == "unknown" and results.rows[0].n_gpus is None
+    assert results.rows[0].configuration.device == "unknown" and results.rows[0].n_gpus is None
     assert results.rows[0].speedup is None and results.rows[0].epoch_seconds is not None
     for times, says in (([220, 215], "ran on the CPU"), ([], "no epoch")):  # it trained nothing
         results = compute_results([run(1, times, no_gpu=True)])

@@ -73,14 +73,14 @@ def read(text: str) -> tuple[LogReport, Results]:
 
 
 def name(row: ResultRow) -> tuple[object, ...]:
-    return row.model, row.device, row.n_gpus
+    return row.model, row.configuration.device, row.n_gpus
 
 
 def counterpart(row: ResultRow, whole: Results) -> ResultRow | None:
     """The row of the whole log; a row that lost its model or device is what is left of one."""
     for other in whole.rows:
         same_model = row.model in (other.model, "unknown")
-        if same_model and (row.n_gpus is None or (row.device, row.n_gpus) == (other.device, other.n_gpus)):
+        if same_model and (row.n_gpus is None or name(row)[1:] == name(other)[1:]):
             return other
     return None
 

@@ -134,7 +134,7 @@ def test_a_script_that_finds_no_gpu_before_its_first_line_ran_on_the_cpu_however
     spec = replace(planned.runs[0], device="cpu", n_gpus=0, unknown=("n_gpus", "batch_size", "epochs"))
     log = NO_CUDA.encode() + b"".join(b"Epoch [%d/%d] time 1.20 s\n" % (number, last) for number in (1, 2, 3))
     run_one(bench, log, state=state, job=replace(planned, runs=(spec,)))
-    assert [row.device for row in bench.session.results().rows] == ["cpu"]
+    assert [row.configuration.device for row in bench.session.results().rows] == ["cpu"]
 
 
 @pytest.mark.parametrize(("asks", "named"), [(True, ""), (False, ""), (False, NO_CUDA + samples.devices(0))])

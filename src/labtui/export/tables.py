@@ -20,7 +20,7 @@ from labtui.results.laws import karp_flatt
 from labtui.results.measured import Origin, accuracy_curves, best_curve, by_log, cite
 from labtui.results.numbers import Table, clean
 from labtui.results.report import program_json, row_json
-from labtui.results.rows import LawFit, ResultRow, Results, of_rows
+from labtui.results.rows import LawFit, ResultRow, Results, named_rows, of_rows
 from labtui.results.scaling import ScalingLine, by_size, scaling_lines
 
 _MAX_LINES = 6
@@ -150,7 +150,7 @@ def title_facts(results: Results, *, accuracy: bool = False) -> Facts:
     told = (measured.validated(run.run) for row in rows if row.learns for run in row.members)
     if learned := [share for share in told if share is not None]:
         facts.append((numbers.percent_text(max(learned)), "accuracy in validation, last epoch"))
-    largest = {row.model: row for row in by_size(rows)}
+    largest = {row.model: row for row in named_rows(by_size(rows))}
     for row in filter(None, map(largest.get, dict.fromkeys(row.model for row in rows))):
         many, network = messages.count_words(row.n_gpus or 0), messages.named(row)
         facts.append((_times(row.speedup), f"{messages.faster(row)} on {many} as on one, {network}"))
@@ -211,7 +211,8 @@ def csv_text(results: Results) -> str:
 
     records = [_record(row, row_json(row)) for row in results.rows]
     for timed in results.programs:
-        machine = {"device": timed.device, "n_gpus": timed.processes * (timed.device == "gpu"), "live": False}
+        device = timed.configuration.device
+        machine = {"device": device, "n_gpus": timed.processes * (device == "gpu"), "live": False}
         records.append(_record(timed, program_json(timed) | machine))
     # As Python objects: pandas would turn the counts of a column with gaps into floats.
     table = pd.DataFrame(records, columns=COLUMNS, dtype=object)

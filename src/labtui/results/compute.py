@@ -363,7 +363,7 @@ def _as_printed(row: ResultRow, baseline: ResultRow | None) -> AsPrinted:
 
 def _with_acceleration(row: ResultRow, found: _Index) -> ResultRow:
     """The row with CPU time over GPU time, for one GPU only: more would mix in scaling; and one number of CPUs only."""
-    if row.device != "gpu" or row.n_gpus != 1 or row.epoch_seconds is None:
+    if row.configuration.device != "gpu" or row.n_gpus != 1 or row.epoch_seconds is None:
         return row
     cpus = _alike(replace(row.configuration, gpu_kind=""), "cpu", 0, found)
     alike = [one for one in cpus if _same_global_batch(one, row)]

@@ -12,7 +12,7 @@ from labtui.results.grouping import devices
 from labtui.results.laws import best_fits
 from labtui.results.measured import AccuracyCurve, grouped
 from labtui.results.numbers import clean, percent_text, rate_text, ratio_text, seconds_text, time_text
-from labtui.results.rows import About, LawFit, ResultRow, Results
+from labtui.results.rows import About, LawFit, ResultRow, Results, named_rows
 from labtui.results.scaling import ScalingLine, lost_efficiency, pop_metrics
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -140,7 +140,8 @@ def _faster_everywhere(lines: Sequence[ScalingLine], last: Sequence[ResultRow], 
 
 
 def _single_sentence(lines: Sequence[ScalingLine], families: Set[str], *, live: bool) -> str:
-    rows = [line.last for line in lines if (line.last.n_gpus or 0) > 1 and line.last.speedup is not None]
+    lasts = named_rows([line.last for line in lines])  # by what tells the drawn lines apart
+    rows = [each for each in lasts if (each.n_gpus or 0) > 1 and each.speedup is not None]
     row = max(rows, key=lambda each: (each.n_gpus or 0, value_of(each.speedup)), default=None)
     if row is None:
         return ""
@@ -207,7 +208,7 @@ def loss_remarks(row: ResultRow) -> Iterator[str]:
 
 def loss_message(rows: Sequence[ResultRow]) -> str:
     """The part that costs most, where its lower bound is above all other parts' upper bounds; else the sum."""
-    found = [row for row in rows if scaling.loses(row) and value_of(row.efficiency) < 1]
+    found = [row for row in named_rows(rows) if scaling.loses(row) and value_of(row.efficiency) < 1]
     if not found:
         return ""
     row = min(found, key=lambda each: value_of(each.efficiency))
@@ -340,7 +341,7 @@ def program_message(rows: Sequence[ResultRow], families: Set[str] = frozenset())
         share = percent_text(last.efficiency)
         return f"{clean(last.model)} keeps {share} weak efficiency on {last.counted}"
     best = max(strong, key=lambda row: value_of(row.speedup))
-    many = count_words(best.processes, start=True) if best.device == "gpu" else best.counted
+    many = count_words(best.processes, start=True) if best.configuration.device == "gpu" else best.counted
     which = f" on {clean(best.size)}" * (len({row.size for row in strong}) > 1)
     told = families and "program-speedup" not in families
     how = f"in {time_text(best)}" if told else f"{ratio_text(best.speedup)} times as fast"

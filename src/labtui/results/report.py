@@ -174,7 +174,7 @@ def cost_lines(cost: LabCost | None) -> list[str]:
 
 Json = dict[str, Any]
 
-_IDENTITY = "model device n_gpus batch_size runs epochs"
+_IDENTITY = "model device=configuration.device n_gpus batch_size runs epochs"
 _SOURCES = "practice=mark small=mark live notes sources=origins"
 _ORIGIN = "path=source job_id run=run_id epoch line"
 _ROW = f"""{_IDENTITY} epoch_seconds throughput speedup efficiency as_printed batch_factor step_factor

@@ -192,11 +192,6 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.name} on {self.counted}" if known else self.name
 
     @property
-    def device(self) -> str:
-        """``cpu``, ``gpu`` or ``unknown``."""
-        return self.configuration.device
-
-    @property
     def n_gpus(self) -> int | None:
         """0 on a CPU, None when unknown."""
         return self.configuration.n_gpus

@@ -63,7 +63,7 @@ def scaling_lines(rows: Sequence[ResultRow]) -> tuple[ScalingLine, ...]:
     """
     gathered: dict[tuple[object, ...], list[ResultRow]] = {}
     for row in rows:
-        if row.device == "cpu" or row.n_gpus is None or row.contradicted or row.configuration.control:
+        if not row.n_gpus or row.contradicted or row.configuration.control:
             continue
         baseline = row.baseline and row.baseline.configuration
         key = (bool(row.mark), row.model, row.configuration.framework, baseline or row.configuration.work_key)

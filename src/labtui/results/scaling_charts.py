@@ -37,14 +37,13 @@ def quantity_chart(family: str, lines: Sequence[ScalingLine]) -> ChartSpec:
     if is_ratio:  # a baseline alone compares nothing
         series = [each for each in series if len(each.points) > 1] or series
     rows = [row for line in lines for row in line.rows]
-    program = rows[0].program
     marks = [point for each in series for point in each.points]
     xs = {point.x for point in marks}
     counts = sorted(xs | {n for row in rows if (n := row.n_gpus or 0) and xs and min(xs) < n < max(xs)})
     hidden = [run.who for line in lines for row in line.hidden for run in row.members if run.run_id]
     notes = [f"Not shown: {', '.join(hidden)} (other batch per GPU)."] if hidden else []
     fields: dict[str, Any] = {"notes": (*_notes(rows, marks, ratio=is_ratio), *notes)}
-    if program is not None:
+    if (program := rows[0].program) is not None:
         fields = _program_fields(rows[0], program, family)
     whole = family == "whole-training"
     message = _whole_message(lines) if whole else messages.scaling_message(lines, {family})
@@ -56,10 +55,12 @@ def quantity_chart(family: str, lines: Sequence[ScalingLine]) -> ChartSpec:
 
 def _whole_message(lines: Sequence[ScalingLine]) -> str:
     """How long the whole training takes: ``The whole training of ViT takes 310 s on 32 GPUs, 2,350 s on one GPU``."""
-    rows = max(([row for row in line.rows if row.total_seconds] for line in lines), key=len)[::-1]
-    ends = rows[:: len(rows) - 1] if rows[1:] else ()
+    line = max(lines, key=lambda each: sum(row.total_seconds is not None for row in each.rows))
+    rows = [row for row in line.rows if row.total_seconds][::-1]
+    ends = rows[:: max(1, len(rows) - 1)]
     told = (f"{numbers.whole_text(r.total_seconds)} s on {messages.count_words(r.processes)}" for r in ends)
-    return f"The whole training of {messages.named(rows[0])} takes {', '.join(told)}" if ends else ""
+    name = numbers.clean(line.name if len(lines) > 1 else line.last.configuration.network)
+    return f"The whole training of {name} takes {', '.join(told)}"
 
 
 def looks_of(lines: Sequence[ScalingLine]) -> dict[str, specs.Look]:
