@@ -426,6 +426,5 @@ def _note(screen: FramedScreen, styles: Roles, width: int) -> Text:
 
 
 _RUNS = {"cancel_run", "end_after", "hold_run", "retry_run", "plan", "send", "fix", "override", "test_only"}
-_FILES = {"edit", "start_copy", "export", "write_answer", "next_question"}
-CHANGING = frozenset(_RUNS | _FILES | {"refresh_now", "doctor"})
+CHANGING = _RUNS | {"edit", "start_copy", "export", "write_answer", "next_question", "refresh_now", "doctor"}
 """Actions that change something, start a program or ask the cluster; disabled in a read-only folder."""

@@ -190,7 +190,8 @@ def _columns(view: View, head: str, longest: int, width: int, need: int) -> list
     drop |= {"epoch"} if unit == "tokens" and not any(line.run.epochs for line in lines) else set()
     drop |= {"gpus"} if lines and all("n_gpus" in line.run.spec.unknown for line in lines) else set()
     drop |= {"speedup", "efficiency"} if learns else {"accuracy"}
-    drop |= set() if any(line.run.total_seconds for line in lines) else {"training", "memory"}
+    drop |= set() if any(line.run.total_seconds for line in lines) else {"training"}
+    drop |= set() if any(line.run.gpu_memory for line in lines) else {"memory"}
     sped_up = any(line.row and line.row.speedup and not line.row.is_baseline for line in lines)
     drop |= set() if sped_up or len(sizes_of(view)) > 1 else {"speedup", "efficiency", "cost"}
     shown = {name: title for name, title in titles.items() if name not in drop}
