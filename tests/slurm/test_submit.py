@@ -302,10 +302,11 @@ def test_tokens_that_are_none(token):
     ("Invalid qos specification", "Open to you: normal, debug."),
     ("invalid partition specified: gpux", "Partitions here: acc, gpp."),
     ("Requested time limit is invalid (missing or exceeds some limit)", "Time limits here: acc 120 min."),
+    ("Requested node configuration is not available", "Most for a job here: acc 4 GPUs a node, acc 8 nodes."),
 ])  # fmt: skip
-def test_a_refused_account_queue_or_time_limit_names_what_there_is(site, words, named):
+def test_a_refused_account_queue_time_limit_or_size_names_what_there_is(site, words, named):
     site.program("sacctmgr", "echo 'course_a|normal|normal'; echo 'course_b|debug|normal'")
-    partitions = "acc State=UP MaxTime=2:00:00", "gpp Default=YES", "old State=DOWN MaxTime=1:00:00"
+    partitions = "acc MaxTime=120 MaxNodes=8 TotalNodes=1 TRES=gres/gpu=4", "gpp", "old State=DOWN MaxTime=6"
     site.program("scontrol", "\n".join(f"echo 'PartitionName={words}'" for words in partitions))
     site.program("sbatch", f"echo 'sbatch: error: {words}' >&2; exit 1")
     with pytest.raises(SubmitRefused) as caught:
@@ -315,8 +316,7 @@ def test_a_refused_account_queue_or_time_limit_names_what_there_is(site, words, 
 
 def test_a_limit_of_the_queue_asks_nothing_more(site):
     site.program("sacctmgr", f"touch {site.folder / 'asked'}")
-    words = "QOSMaxSubmitJobPerUserLimit\nsbatch: error: Job violates accounting/QOS policy"
-    site.program("sbatch", f'echo "sbatch: error: {words}" >&2; exit 1')
+    site.program("sbatch", "echo 'sbatch: error: QOSMaxSubmitJobPerUserLimit' >&2; exit 1")
     with pytest.raises(SubmitRefused) as caught:
         site.ask(submit(str(site.dir), "job.slurm", TOKEN, NAME, attempt=0))
     assert caught.value.wait and not (site.folder / "asked").exists()

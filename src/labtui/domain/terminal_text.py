@@ -29,9 +29,7 @@ def display_text(raw: bytes) -> str:
     text = raw.decode("utf-8", errors="replace")
     if _PRINTABLE_ASCII.match(text):
         return text
-    if "\x1b" in text:
-        text = _ESCAPES.sub("", text)
-    text = _C1_ESCAPES.sub("", text)
+    text = _C1_ESCAPES.sub("", _ESCAPES.sub("", text))
     if "\r" in text or "\x08" in text:
         text = _overwrite(text)
     text = text.expandtabs(8)
@@ -40,22 +38,16 @@ def display_text(raw: bytes) -> str:
 
 def _overwrite(text: str) -> str:
     """Apply carriage returns and backspaces: later characters replace earlier ones."""
-    text = text.rstrip("\r")
     line: list[str] = []
     at = start = 0
-    for move in _MOVES.finditer(text):
-        at = _write(line, at, text[start : move.start()])
-        last_return = move.group().rfind("\r")
-        at = 0 if last_return >= 0 else at
-        at = max(0, at - move.group().count("\x08", last_return + 1))
+    for move in _MOVES.finditer(text + "\r"):
+        piece = text[start : move.start()]
+        line[at : at + len(piece)] = piece
+        last_return = move[0].rfind("\r")
+        at = 0 if last_return >= 0 else at + len(piece)
+        at = max(0, at - move[0].count("\x08", last_return + 1))
         start = move.end()
-    _write(line, at, text[start:])
     return "".join(line).rstrip()
-
-
-def _write(line: list[str], at: int, piece: str) -> int:
-    line[at : at + len(piece)] = piece
-    return at + len(piece)
 
 
 def sanitize(text: str) -> str:

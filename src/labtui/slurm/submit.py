@@ -21,7 +21,7 @@ from functools import partial
 import msgspec
 
 from labtui.domain.errors import RemoteFailure, SubmitRefused, failure
-from labtui.domain.model import JobView
+from labtui.domain.model import JobView, plural
 from labtui.slurm import queue
 from labtui.slurm.job_control import SbatchAnswer, classify
 from labtui.slurm.probe import ASSOCIATION_FIELDS, parse_associations
@@ -101,14 +101,16 @@ def _read_submitted(result: CommandResult) -> str:
 
 
 def _hint_alternatives(key: str, out: str) -> str:
-    """After a refused account, QoS, partition or time: a sentence with what is possible; "" if not known."""
+    """After a refused account, QoS, partition, time or size: a sentence with what is possible; "" if not known."""
     found, up = parse_associations(out), [each for each in parse_partitions(out) if each.up]
     names = {"account": [row.account for row in found], "qos": [name for row in found for name in row.qos]}
     names["partition"] = [each.name for each in up]
     names["time-limit"] = [f"{each.name} {each.max_seconds / 60:.0f} min" for each in up if each.max_seconds]
+    names["shape"] = [f"{each.name} {plural(each.gpus, 'GPU')} a node" for each in up if each.gpus]
+    names["shape"] += [f"{each.name} {plural(each.max_nodes, 'node')}" for each in up if each.max_nodes]
     known = ", ".join(dict.fromkeys(names.get(key, ())))
-    head = {"partition": "Partitions here", "time-limit": "Time limits here"}.get(key, "Open to you")
-    return f"{head}: {known}." if known else ""
+    heads = {"partition": "Partitions here", "time-limit": "Time limits here", "shape": "Most for a job here"}
+    return f"{heads.get(key, 'Open to you')}: {known}." if known else ""
 
 
 def parse_submit(stdout: str, taken: Container[str] = ()) -> str | None:
