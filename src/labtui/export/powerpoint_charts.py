@@ -81,6 +81,7 @@ def _add_label(native: Any, at: int, text: str, colour: Any, side: Any, *, bold:
     _set_font(_set_text(label.text_frame, text), colour, bold=bold)
     label.text_frame._txBody.bodyPr.set("wrap", "none")
     label.position = side
+    label._dLbl.getparent().find(qn("c:showLeaderLines")).set("val", "0")
     return label._dLbl
 
 
@@ -144,8 +145,7 @@ def _line_data(spec: ChartSpec) -> tuple[Any, Any]:
 def _style_lines(chart: Any, spec: ChartSpec, box: Box, *, named: bool) -> None:
     """Set style, error bars and labels of all lines; labels at line ends do not touch."""
     drawn, height = _drawn_series(spec), box[3] * 72
-    shown = spec.measured
-    seen = looks(shown)
+    shown, seen = spec.measured, looks(spec.measured)
     named = named and len(shown) > 1
     names = dict(zip((each.name for each in shown if named), spec.names, strict=False))
     ends: list[tuple[Any, Series, str, Any]] = []
@@ -182,7 +182,7 @@ def _style_lines(chart: Any, spec: ChartSpec, box: Box, *, named: bool) -> None:
         for (native, series, text, colour), at, moved in moves:
             last, bold = len(_x_values(spec, series)) - 1, series.role == "measured"
             label = _add_label(native, last, text, colour, xl.XL_LABEL_POSITION.RIGHT, bold=bold)
-            _move(label, "c:idx", 0, (at - moved) / height)
+            _move(label, "c:idx", 8 / 72 / box[2], (at - moved) / height)
 
 
 def _set_shade(colour: Any, look: Look) -> None:
@@ -215,7 +215,7 @@ def _axes(chart: Any, spec: ChartSpec, *, named: bool) -> tuple[float, float]:
     if spec.x_log:
         _set_log(across, 4 if panel else 2)
         across.minimum_scale, across.maximum_scale = first / (1 if panel else 2), last * 2.8
-        _set_format(across, f'[>{last:g}]"";[<{first:g}]"";#,##0')
+        _set_format(across, f'[>{last * 1.01}]"";[<{first * 0.99}]"";#,##0')  # 2 to the 7th is just below 128
     else:
         span, ticks = last - first or 1.0, [x for x, _ in drawing.x_ticks(spec, xs)]
         step = min((b - a for a, b in itertools.pairwise(ticks)), default=1.0)
