@@ -211,9 +211,6 @@ def test_what_is_no_answer_to_init_is_asked_again_and_every_open_queue_is_writte
     assert capsys.readouterr().err.count("That is not valid: ") == 3
 
 
-# --------------------------------------------------------------------------- by the command line
-
-
 def doctor_checks(
     capsys: pytest.CaptureFixture[str], student: Student, *more: str, port: int = 0
 ) -> tuple[int, dict[str, dict[str, str]]]:

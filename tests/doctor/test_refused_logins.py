@@ -80,9 +80,6 @@ def test_the_doctor_on_a_full_quota(student, cluster, tmp_path, capsys):
         quota.unlink()
 
 
-# --------------------------------------------------------------------------- judgements
-
-
 @pytest.mark.parametrize(("text", "reason"), [
     ("Your account has expired; please contact your system administrator.", "account-expired"),
     ("WARNING: Your password has expired.\nPassword change required but no TTY.", "password-expired"),
@@ -119,9 +116,6 @@ def test_where_a_password_is_changed_is_the_profiles_business():
     assert check_refusal(closed, SITE, "me").fix == "Ask. Support: h@x."
     no_key = LoginRefused("No key.", "Make.", reason="no-key")
     assert check_refusal(no_key, SITE, "me").action == "set-up-key"
-
-
-# --------------------------------------------------------------------------- a key instead of a password
 
 
 PROFILE = Profile(id="p", title="p", login_hosts=("127.0.0.1",))

@@ -162,8 +162,6 @@ def test_a_copy_is_to_be_changed_for_a_task_and_not_in_a_job_file_of_ones_own():
         assert ("unchanged-copy" in rules) is found
 
 
-# --------------------------------------------------------------------------- job scripts as students have them
-
 CORPUS = Path(__file__).parent / "corpus"
 EXPECTED: dict[str, list[str]] = tomllib.loads((CORPUS / "expected.toml").read_text())
 TOLD_BESIDE: dict[str, dict[str, Any]] = {

@@ -45,9 +45,6 @@ def test_the_labs_edit_is_one_word(kind):
     assert ("MirroredStrategy" in names) == (kind == "")
 
 
-# --------------------------------------------------------------------------- over several workers
-
-
 SCRIPT = REMOTE / "tensorflow" / "train_multiworker.py"
 
 

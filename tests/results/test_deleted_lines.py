@@ -127,9 +127,6 @@ def test_no_lost_line_makes_another_number_as_certain(text):
     assert rows and all(row.throughput is not None for row in rows), "else an empty reading would do"
 
 
-# --------------------------------------------------------------------------- `parse` and `results` never differ
-
-
 def both(path: Path):
     """The runs as `parse` tells them and the rows as `results` does, from one file."""
     (one,) = parse_files([str(path)])

@@ -97,8 +97,6 @@ def test_validation_is_a_curve_of_its_own_and_percent_is_a_fraction():
     assert "val. accuracy" in (text := report_text(compute_results([both]))) and "40.0 %" in text
 
 
-# --------------------------------------------------------------------------- what a file's name and its GPUs tell
-
 EPOCHS = (epoch(1, 29), epoch(2, 14))
 
 

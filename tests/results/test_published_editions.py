@@ -103,9 +103,6 @@ def test_a_table_of_rows_says_how_each_was_tuned_and_what_memory_it_held():
     assert {line[place] for line in table.rows} == {"46", "27", "50"}
 
 
-# --------------------------------------------------------------------------- chapter 12
-
-
 CHAPTER12 = published("chapter12.toml")
 ODD: dict[str, str] = CHAPTER12["contradictions"]
 PER_GPU = CHAPTER12["batch_per_gpu"]
@@ -172,9 +169,6 @@ def test_without_names_the_two_data_sets_are_still_not_mixed():
     for row in rows:
         assert row.baseline is not None
         assert (row.configuration.images > 90_000) == (row.baseline.configuration.images > 90_000)
-
-
-# --------------------------------------------------------------------------- chapter 15
 
 
 CHAPTER15 = published("chapter15.toml")

@@ -125,9 +125,6 @@ def test_the_devices_in_the_err_beside_a_log_keep_its_run_out_of_speedups(capsys
     assert run["n_gpus"] == 1 and ".err" in run["contradictions"][0]
 
 
-# --------------------------------------------------------------------------- in a lab folder
-
-
 START = 1_763_718_000.0
 
 

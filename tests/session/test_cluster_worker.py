@@ -373,6 +373,7 @@ def test_a_queued_job_is_held_and_released_by_slurm_if_it_agrees(bench):
         bench.cluster.jobs["100"].reason = reason
         bench.run(60)
         assert only(bench).held is held
+    assert bench.settled(bench.session.hold(1, held=False)).exception() is None and not only(bench).job.reason
     bench.cluster.faults["hold"] = [RemoteFailure("It is already running.", reason="running")]
     polls, late = bench.cluster.count("tick"), bench.settled(bench.session.hold(1))
     assert isinstance(late.exception(), RemoteFailure) and bench.cluster.count("tick") == polls

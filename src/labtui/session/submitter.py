@@ -309,8 +309,10 @@ class Submitter:
             elif cancels and submission.status is SubmissionStatus.WAITING:
                 self._withdraw(submission)
             if not cancels:
-                hold = request.action == "hold"
-                new = {"held": request.held} if hold else {"early_end_minutes": request.minutes}
+                now = context.state.submissions[token].job
+                # Slurm's reason is from before
+                new: dict[str, Any] = {"held": request.held, "job": now and replace(now, reason="")}
+                new = new if request.action == "hold" else {"early_end_minutes": request.minutes}
                 context.journal.change(methodcaller("with_submission", token, **new))
             settle(done, None)
 
