@@ -29,7 +29,7 @@ def test_after_a_failure_the_same_again_and_not_before(bench):
     bench.session._journal.change(observed(token, "100", JobPhase.FINISHED), run_ended(1, "failed"))
     refused = {"status": SubmissionStatus.REFUSED, "job": None, "sentence": "Slurm refused it."}
     bench.session._journal.change(lambda state: state.with_submission(only(bench).token, **refused))
-    assert retry_after(bench.session, 1).sentence == "It has no job: Slurm refused it."
+    assert retry_after(bench.session, 1).sentence == "Slurm refused it."
     (draft,) = retry_after(bench.session, 1).drafts
     spec = bench.session.state.runs[1].spec
     assert draft.runs == (spec,)

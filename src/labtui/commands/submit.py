@@ -218,7 +218,7 @@ def _show_dry_run(
         for preview, answer in jobs:
             print_line(f"# {job_files.job_line(preview, lab.session.edition.names)}")
             if options := preview.asked.options:
-                print_line(f"# sbatch gets {' '.join(options)}, which overrides the script's lines.")
+                print_line(f"# sbatch gets {' '.join(options)}, whatever the script says.")
             print(preview.script.rstrip())
             for item in preview.files:
                 mark = ", changed by you" if item.changed else ""

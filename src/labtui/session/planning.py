@@ -224,9 +224,7 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
         return _propose_smaller_batch(session, submission, starved, specs, minutes)
     if run.outcome == "time-limit" and minutes is None and not same:
         return _propose_more_time(session, submission, runs, specs)
-    reason = "The same settings again."
-    if submission.job is None:
-        reason = f"It has no job: {submission.sentence}"
+    reason = (submission.job is None and submission.sentence) or "The same settings again."
     if run.outcome == "oom" and not run.gpu_memory_ran_out:
         reason = "The same settings again: only more CPUs bring more of the node's memory."
     elif minutes is not None:
