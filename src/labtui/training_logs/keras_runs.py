@@ -220,6 +220,8 @@ def _keep_own(fold: Fold, run: OpenRun, epoch: KerasEpoch) -> OpenRun:
     """Choose an epoch's own line, and remember what it looks like; return its run: other steps begin another."""
     number, place = epoch.number or 0, run.keras.own_place() if len(epoch.seen) > 1 else 0
     own, line = epoch.seen[place]
+    if 0 < place == len(epoch.seen) - 1 and "step" in own.units and not (own.bar or own.validates):
+        run.note("Several lines end an epoch: the longest gives its time, if no evaluation took longer.")
     if number not in run.epochs and run.epochs and run.keras.total != own.total:  # resumed with other steps
         run.keras.epoch, planned = KerasEpoch(number - 1), run.facts.epochs_planned
         run = fold.begin(line)
