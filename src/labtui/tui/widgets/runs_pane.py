@@ -290,14 +290,13 @@ def failed_line(view: View) -> RunLine | None:
 
 def error_card(view: View, line: RunLine, styles: Roles, width: int) -> Text:
     """The card of a failed run: the log's own error line with its place, one sentence, advice, the keys."""
-    ground = f" on {styles.bad_ground}"
     text, room = Text(), max(20, width - 2)
     for found in line.run.diagnosis[:1]:
         whose = blamed(view, found, line.run.token)
         if line.run_id not in whose:
             continue
         for part in wrap(found.text.strip(), room):
-            text.append("▌ ", styles.bad).append(f"{part:<{room}}\n", f"bold{ground}")
+            text.append("▌ ", styles.bad).append(f"{part:<{room}}\n", f"bold on {styles.bad_ground}")
         where = f" on {line.run.used.devices}" * (whose == [line.run_id])  # it may be another one's
         whom = f"run {' or '.join(map(str, whose))}{where}".removesuffix(" on ")
         text.append("▌ ", styles.bad).append(f"{found.place}, {whom}\n\n", styles.quiet)
@@ -308,7 +307,8 @@ def error_card(view: View, line: RunLine, styles: Roles, width: int) -> Text:
     text.append("\n")
     if again.label:
         text.append(f" R  {again.label} ", clickable("screen.retry_run", styles.chip)).append("  ")
-    text.append(" l  Open the log ", clickable("screen.pane('log')", f"bold {styles.busy}"))
+    if line.job is not None:  # else there is no log
+        text.append(" l  Open the log ", clickable("screen.pane('log')", f"bold {styles.busy}"))
     return text
 
 
