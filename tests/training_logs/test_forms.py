@@ -1,5 +1,6 @@
 """Every log form that the documentation names is read, as it says; and a person's own forms."""
 
+import math
 import re
 
 import pytest
@@ -68,6 +69,8 @@ HAND_WRITTEN = {
     "Epoch 2 | data time: 1.2 s | gpu time: 18.0 s | epoch time: 20.1 s": (2, 20.05, 20.15),
     "Epoch 2: GPU idle time 3.5 s, time 20.1 s, epoch took 20.2 s": (2, 20.15, 20.25),
     "Epoch 2 ended at 12:30:15 (391 steps, lr=1e-03 | best acc: 80.1%), 3,910 images/s, took 20.1 s": (2, 20.05, 20.15),
+    "Epoch 1/3 - loss: nan - accuracy: 0.10 - time: 1.10s": (1, 1.095, 1.105),
+    "Epoch 2 loss -inf, acc: NaN, took 1.10s": (2, 1.095, 1.105),
     "Rank 0: Epoch 1: loss=1.1 epoch_time=31.1s elapsed=0:00:31 lr=0.1": (1, 31.05, 31.15),
 }  # fmt: skip
 
@@ -76,9 +79,10 @@ HAND_WRITTEN = {
 def test_hand_written_lines(line):
     (epoch,) = parse_log(f"{line}\n".encode()).runs[0].epochs
     assert (epoch.epoch, epoch.seconds.lo, epoch.seconds.hi) == pytest.approx(HAND_WRITTEN[line])
+    assert any(map(math.isnan, epoch.metrics.values())) is ("nan" in line.lower())
     forms, other = Forms(), re.sub(r"\d", lambda digit: str(9 - int(digit[0])), line)
     forms.read(LogLine(1, line), line)
-    assert forms.read(LogLine(2, other), other) == Forms().read(LogLine(2, other), other)
+    assert repr(forms.read(LogLine(2, other), other)) == repr(Forms().read(LogLine(2, other), other))
 
 
 @pytest.mark.parametrize("form", [
