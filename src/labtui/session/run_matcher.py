@@ -203,7 +203,7 @@ def match_runs(plan: Mapping[int, RunSpec], parsed_runs: Sequence[ParsedRun], fi
             del free[number]
             match.run_ids[index] = number
             continue
-        before = _find_earlier_try(match, parsed_runs, index)
+        before = _find_earlier_try(match, parsed_runs, parsed)
         if before is not None and trained:
             match.run_ids[index] = match.run_ids.pop(before)
             match.superseded.add(before)
@@ -213,14 +213,11 @@ def match_runs(plan: Mapping[int, RunSpec], parsed_runs: Sequence[ParsedRun], fi
     return match
 
 
-def _find_earlier_try(match: Match, parsed_runs: Sequence[ParsedRun], index: int) -> int | None:
+def _find_earlier_try(match: Match, parsed_runs: Sequence[ParsedRun], parsed: ParsedRun) -> int | None:
     """The index of the latest earlier run of the log of which this one may be another attempt."""
-    for earlier in range(index - 1, -1, -1):
-        number = match.run_ids.get(earlier)
-        if number is None:
-            continue
+    for earlier, number in reversed(match.run_ids.items()):  # in the order of the log
         spec = fill_unknown(match.plan.get(number, UNPLANNED), facts_by_field(parsed_runs[earlier]))
-        if may_be_retry(spec, parsed_runs[earlier], parsed_runs[index]):
+        if may_be_retry(spec, parsed_runs[earlier], parsed):
             return earlier
     return None
 
