@@ -145,8 +145,7 @@ def run_repair(args: argparse.Namespace) -> int:
     """Rebuild the database; the old file is kept beside the new one."""
     from labtui.session.opening import repair
 
-    folder = terminal.lab_folder(args.folder, args, writes=True)
-    report = repair(folder)
+    report = repair(terminal.lab_folder(args.folder, args, writes=True))
     if report.old_database is not None and not report.damaged:
         say("No damage was found in the database.")
     rebuilt = f"{report.rebuilt} rebuilt from the files beside job scripts"

@@ -58,8 +58,7 @@ def _next_step(view: View) -> NextStep:
             return _without_cluster(view)
         again = NextStep("Quit and start practice", hint, "leave")
         why = "labtui keeps trying; u tries now." if _retried(view) else "Not connected to the cluster."
-        connect = NextStep("Connect", why, "refresh_now")
-        return again if _stopped(view) else connect
+        return again if _stopped(view) else NextStep("Connect", why, "refresh_now")
     starved = next((line for line in failed_runs(view) if line.run.gpu_memory_ran_out), None)
     if starved is not None:
         said = f"Run {starved.run_id} ran out of memory."

@@ -75,8 +75,7 @@ class Plan:
         self.task_rows: list[PlanRow] = list(rows_of(planned))
         self._exclude_known()
         self.forms: tuple[JobForm, ...] = forms_of(planned)
-        chosen = session.state.choices.get("jobs")
-        kept = (form for form in self.forms if form == chosen and not why)
+        kept = (form for form in self.forms if form == session.state.choices.get("jobs") and not why)
         self.form: JobForm | None = next(kept, next(iter(self.forms), None))
         self.drafts = self._drafts(self.task_rows, self.form)
         self.scripts: dict[SubmissionDraft, str] = {}  # job scripts the student edited

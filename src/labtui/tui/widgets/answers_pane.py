@@ -183,8 +183,7 @@ class AnswersPane(Pane, Container):
             self._beside = asked
             self.query_one("#answer-facts").scroll_home(animate=False)
         width = self.query_one("#answer-numbers").size.width
-        text = text_beside(view, self.question, roles(self.app), width or 80)
-        say(self, "#answer-numbers", text)
+        say(self, "#answer-numbers", text_beside(view, self.question, roles(self.app), width or 80))
         chart = chart_beside(view, self.question)
         beside = self.query_one("#answer-chart", ChartView)
         beside.set_class(chart is None, "-nothing")
