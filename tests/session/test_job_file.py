@@ -140,6 +140,10 @@ def test_the_script_in_a_folder_is_sent_there_and_its_options_are_checked(tmp_pa
     (path := tmp_path / "a.slurm").write_text(HEAD + commands)
     files = with_files_beside(path)
     assert files.keys() == {"a.slurm", "src/train.py", *small}
+    (tmp_path / "inner.sh").write_text(commands)
+    (tmp_path / "src" / "inner").write_text("#!/bin/bash\n../inner.sh\n./inner.sh\n")
+    (nested := tmp_path / "b.slurm").write_text(HEAD + "bash src/inner\n")
+    assert with_files_beside(nested).keys() == {"b.slurm", "src/inner", "inner.sh", *files} - {"a.slurm"}
     found = preflight(ScriptContext(files, None, MN5, "nct_345", main="a.slurm"))
     assert "src/train.py has no option --rate" in next(f.effect for f in found if f.rule == "script-option")
     (tmp_path / "src" / "train.py").unlink()

@@ -11,7 +11,7 @@ from labtui.domain.model import plural
 from labtui.domain.profile import Queue
 from labtui.preflight.findings import Hit, ScriptContext, add_directive, change, replace_line, rule, value_hit
 from labtui.slurm.batch_script import JobScript, read_options
-from labtui.slurm.values import duration_seconds, duration_text
+from labtui.slurm.values import duration_text, limit_minutes
 from labtui.training_logs.run_headers import GPU_OPTIONS
 
 _SHEBANG = re.compile(r"#!\s*/(?:usr/)?bin/(?:env\s+)?(?:ba|z|da|k)?sh(?P<rest>.*)$")
@@ -117,7 +117,7 @@ def time(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         yield hit if seconds < 60 else hit._replace(severity="warning")
         return
     queue = _queue(context, job)
-    wanted, most = _minutes(value), queue.max_minutes if queue else None
+    wanted, most = limit_minutes(value), queue.max_minutes if queue else None
     if queue is not None and wanted is not None and most is not None and wanted > most:
         effect = f"The profile says {queue.name} allows at most {most} min; Slurm may refuse the job."
         yield value_hit(job, "time", effect, duration_text(60 * most))._replace(severity="warning")
@@ -129,13 +129,13 @@ def short_limit(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 
     Slurm ends the job before the last run has any numbers.
     """
-    minutes, seconds = _minutes(job.value("time")), context.forecast
-    if seconds is None or minutes is None or minutes < 1:
+    minutes, seconds = limit_minutes(job.value("time")), context.forecast
+    if seconds is None or not minutes:
         return
     low, high = math.ceil(seconds.lo / 60), math.ceil(seconds.hi / 60)
     if minutes < high:
         span = f"{low} to {high}" if low < high else str(high)
-        effect = f"The trainings should take {span} min; Slurm ends the job after {minutes:g}."
+        effect = f"The trainings should take {span} min; Slurm ends the job after {minutes}."
         most = context.profile.within_limit(job.value("qos") or job.value("partition"), high)
         hit = value_hit(job, "time", effect, duration_text(60 * most))
         yield hit if most > minutes else hit._replace(fix=None)
@@ -143,11 +143,6 @@ def short_limit(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 
 def _queue(context: ScriptContext, job: JobScript) -> Queue | None:
     return context.profile.queue(job.value("qos") or job.value("partition"))
-
-
-def _minutes(value: str) -> float | None:
-    seconds = duration_seconds(value)
-    return None if seconds is None else seconds / 60
 
 
 # --------------------------------------------------------------------------- GPUs and CPUs

@@ -251,7 +251,7 @@ def own_files(draft: SubmissionDraft, text: str | None) -> dict[str, bytes]:
 
 
 def with_files_beside(path: Path) -> dict[str, bytes]:
-    """A file and the files beside it that it, or a Python script among them, names; by paths relative to its folder.
+    """A file and the files beside it that it, or a script among them, names; by paths relative to its folder.
 
     A script that names a folder has its modules. A file that is too large is left out if only a string in a script
     may be its name.
@@ -260,8 +260,7 @@ def with_files_beside(path: Path) -> dict[str, bytes]:
         FolderError: when one cannot be read, or is too large.
     """
     folder, text = path.resolve().parent, _read(path, MAX_SCRIPT_BYTES)
-    script = read_script(path.name, text.decode("utf-8", "replace"))
-    named = _NAMED.findall("\n".join(command.text for command in (*script.commands, *script.filled)))
+    named = _named_in(path.name, text)
     found, wanted = {path.name: text}, [*named]
     for name in wanted:
         source = (folder / name).resolve()
@@ -271,15 +270,25 @@ def with_files_beside(path: Path) -> dict[str, bytes]:
         if name not in named and source.stat().st_size > MAX_BESIDE_BYTES:
             continue
         found[name] = _read(source, MAX_BESIDE_BYTES)
+        parent = name.rpartition("/")[0]
         if name.endswith(".py"):
             code = python_script(name, found[name].decode("utf-8", "replace"))
-            parent = name.rpartition("/")[0]
             texts = [text for _, text in code.strings if len(text) < _MAX_NAME and _NAMED.fullmatch(text)]
             near = [*texts, *(f"{module.replace('.', '/')}.py" for _, module in code.imports)]
             wanted += [*texts, *(f"{parent}/{each}".lstrip("/") for each in near)]
             modules = (each for text in texts for each in (folder / parent / text).glob("*.py"))
             wanted += sorted(each.relative_to(folder).as_posix() for each in modules)
+        elif name.endswith(SHELL_SUFFIXES) or found[name].startswith(b"#!"):
+            near = _named_in(name, found[name])  # in the job's folder, or in the script's own after a `cd`
+            named += near
+            wanted += [*near, *(f"{parent}/{each}".lstrip("/") for each in near)]
     return found
+
+
+def _named_in(name: str, text: bytes) -> list[str]:
+    """What may be the names of files in the commands of a shell script."""
+    script = read_script(name, text.decode("utf-8", "replace"))
+    return _NAMED.findall("\n".join(command.text for command in (*script.commands, *script.filled)))
 
 
 def job_files(folder: LabFolder) -> tuple[Path, ...]:
