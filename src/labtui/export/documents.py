@@ -3,6 +3,7 @@
 The room on a slide is measured here for PowerPoint, too: in Carlito, which has the widths of Calibri.
 """
 
+import functools
 import io
 import json
 import math
@@ -30,11 +31,13 @@ LEFT, TOP, BOTTOM, GUTTER = 0.6, 1.65, 6.7, 0.4
 """Inches: the area of a slide between title and foot, and the space between columns of answers."""
 
 REPORT_HEIGHT = 3.7
-"""The height in inches of a report's charts on a slide: half as high on A4, they leave few pages half empty."""
+"""The height in inches of a report's charts on a slide at most: half as high on A4, few pages are half empty."""
 MAX_PICTURE = 3.8
 """The height in inches of a student's picture at most: below it a slide has room for a question and two lines."""
 _TYPST_KEEPS = 11
 """Typst remembers what it computed for so many documents; as many empty ones free 30 MB."""
+_picture = functools.lru_cache(maxsize=32)(chart_picture)
+"""Slides and report show most charts in one size; drawing is what takes the time of an export."""
 _ENDINGS = {b"\x89P": ".png", b"\xff\xd8": ".jpg"}
 
 
@@ -71,10 +74,10 @@ def _page(page: Page, folder: Path, *, slides: bool) -> dict[str, Any]:
     found["columns"] = answer_columns(page)
     found["chart"] = None
     if page.charts:
-        height = chart_height(page if slides else Page(title="", charts=page.charts))
+        height = chart_height(page)
         if not slides:
             height = min(height, max(REPORT_HEIGHT, *map(_least_height, page.charts)))
-        drawn = _json_value(chart_picture(page.charts, WIDTH, height), folder)
+        drawn = _json_value(_picture(page.charts, WIDTH, height), folder)
         found["chart"] = {"file": drawn, "alt": " ".join(map(drawing.chart_text, page.charts))}
     return found
 
