@@ -1,11 +1,13 @@
 """Charts as data: the published figures from the published logs, and what every chart must hold."""
 
+from functools import partial
+
 import pytest
 from msgspec.structs import replace
 
 from labtui.domain.model import Interval
 from labtui.results.catalogue import accuracy_chart, catalogue, epoch_chart, lab_charts
-from labtui.results.charts import ChartSpec, line_pieces, slug, value_text, with_sizes
+from labtui.results.charts import ChartSpec, Point, line_pieces, slug, value_text, with_sizes
 from labtui.results.compute import compute_results
 from labtui.results.measured import best_curve
 from labtui.results.messages import accuracy_message, loss_message, scaling_message, study_message
@@ -49,7 +51,7 @@ def test_every_chart_has_its_own_key_and_finite_marks_within_its_limits():
     named = {f"{key}-ResNet50" for key in (*KEYS, "cpu-gpu", "laws")}
     assert {*KEYS, *named, "efficiency-loss", "laws-ResNet152"} < set(by_key(charts))
     for chart in charts:
-        assert chart.title and chart.x_label and chart.y_label and not chart.empty
+        assert chart.title and chart.x_label and chart.y_label and chart.measured
     assert slug("../../etc/passwd") == "etc-passwd" and slug("☃") == "unnamed"
     charts = lab_charts(compute_results([run(1, [9, 5], model="../x"), run(2, [9, 3], model="../x")]))
     assert all("/" not in chart.key and "." not in chart.key for chart in charts), "names come from logs"
@@ -223,7 +225,7 @@ def test_one_network_has_its_analysis_several_what_compares_them_and_what_says_n
     assert "epochs" in by_key(catalogue(many)) and "epochs" not in by_key(lab_charts(many))
     lone = of_rows(results, [row for row in results.rows if row.n_gpus == 1])
     assert {chart.family for chart in catalogue(lone)}.isdisjoint({"cpu-gpu", "efficiency-loss"})
-    assert not any(chart.empty for chart in catalogue(lone)) and catalogue(of_rows(results, ())) == ()
+    assert all(chart.measured for chart in catalogue(lone)) and catalogue(of_rows(results, ())) == ()
 
 
 @pytest.mark.parametrize(("scatter", "says"), [(0.01, "b gains more"), (0.4, "a and b use two GPUs equally")])
@@ -239,11 +241,17 @@ def test_the_title_of_a_tuning_names_the_fastest_and_that_of_a_study_is_about_wh
         runs = [run(gpus, [9, 9 - at, 9 - at], batch=gpus * 32 * 2**at) for at in range(3)]
         (chart,) = tuned_charts(compute_results(runs, images=50_000).rows)
         assert chart.message == f"Batch 128: 7,143 images per second, 1.29 times that of batch 32{where}"
-    best = {"linear": {32: 0.083, 64: 0.0829}, "gradual": {64: 0.0832}, "fixed": {32: 0.9}}
+    p = partial(Point, x=1)
+    best = {
+        "linear": {32: p(y=0.083), 64: p(y=0.0829)},
+        "gradual": {64: p(y=0.0832)},
+        "fixed": {32: p(y=0.9)},
+    }
     text = study_message("accuracy", best)
     assert text == "Top-1 accuracy at the largest global batch, 64: 8.3 % with all 2 policies"
-    assert "70.0 % at a global batch of 64, 80.0 % at 99" in study_message("error", {"": {64: 0.3, 99: 0.2}})
-    worse = study_message("error", best | {"fixed": {64: 0.05}})
+    alone = study_message("error", {"": {64: p(y=0.3), 99: p(y=0.2)}})
+    assert "70.0 % at a global batch of 64, 80.0 % at 99" in alone
+    worse = study_message("error", best | {"fixed": {64: p(y=0.05)}})
     assert worse == "Top-1 error at the largest global batch, 64: 91.7 % (gradual; linear) to 95.0 % (fixed)"
 
 
@@ -253,6 +261,9 @@ def test_the_title_of_a_tuning_names_the_fastest_and_that_of_a_study_is_about_wh
 ])  # fmt: skip
 def test_a_title_beside_whole_trainings_says_what_is_faster(told, says):
     made = [run(n, [50, 20 / n], total_seconds=Interval.around(262.6, 1 - n / 2), **told) for n in (1, 2)]
+    short = [run(n, [9], tuning=(("lr_policy", "linear"),), total_seconds=Interval.exact(9)) for n in (1, 2)]
+    (mixed,) = (c for c in catalogue(compute_results([*short, *made])) if c.family == "whole-training")
+    assert mixed.notes[-1].startswith("Trainings with other numbers of epochs") and len(mixed.series) == 1
     results = compute_results(made)
     charts = by_key(catalogue(results))
     speedup, whole = charts["speedup"], charts["whole-training"]

@@ -618,7 +618,7 @@ def test_one_gpu_against_the_cpu_is_the_result_of_its_task():
     first = first_chart(view, view.charts)
     assert first.family == "cpu-gpu" and "times as fast as the CPU" in first.message
     begun = glance_chart(seen(LabState(runs={1: in_epochs(NOW - 9, NOW)})))
-    assert begun is not None and (begun.view, begun.empty) == ("speedup", True), "it stays the same chart"
+    assert begun is not None and (begun.view, begun.measured) == ("speedup", ()), "it stays the same chart"
     thesis = replace(view, edition=load_edition("thesis-2019"))
     line = Series(name="x", points=(Point(x=1, y=1), Point(x=2, y=2)))
     charts = [make_chart(each, [line]) for each in ("speedup", "error", "batch-accuracy", "whole-training")]
@@ -649,7 +649,7 @@ def test_a_run_that_ended_without_an_epoch_is_named_in_the_results():
     two = in_epochs(NOW - 9, NOW, what=spec(gpus=2), outcome="completed", phase=RunPhase.DONE)
     later = seen(LabState(runs={1: two, 2: one_run(2, phase=RunPhase.RUNNING, started=True)}))
     assert instead_of_chart(later) == "Run 2 is running. The speedup comes with run 2 (one GPU)."
-    assert glance_chart(seen(later.state, task_id="10.7")).empty, "a task that compares the runs of others"
+    assert not glance_chart(seen(later.state, task_id="10.7")).measured, "it compares the runs of others"
 
 
 def test_the_use_of_gpus_is_that_of_the_run_s_own(tmp_path):

@@ -320,7 +320,7 @@ def _charts(plan: HandInPage, results: Results) -> Iterable[ChartSpec]:
     for key in plan.charts:
         if key == "accuracy" and plan.target:
             chart = accuracy_chart(results, target=plan.target)
-            yield from () if chart.empty else (chart,)
+            yield from (chart,) if chart.measured else ()
         else:
             found = [chart for chart in together if chart.family == key]
             found = found or [chart for chart in apart if chart.family == key]

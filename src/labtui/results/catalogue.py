@@ -113,13 +113,12 @@ def _with_model(chart: ChartSpec, model: str) -> ChartSpec:
 def _charts_of(results: Results, *, alone: bool) -> Iterable[ChartSpec]:
     """The charts of rows that are all real or all practice; `alone`: of one network."""
     lines = scaling_lines(results.rows)
-    by_unit = grouped(lines, lambda line: line.last.configuration.unit)
+    by_unit = grouped(lines, lambda line: line.last.configuration.unit).values()
     if alone:
         yield from scaling_charts.cpu_gpu_charts(results.rows)
     for quantity in (*messages.SCALING, "whole-training"):
-        for at, (unit, alike) in enumerate(by_unit.items()):
-            chart = scaling_charts.quantity_chart(quantity, alike)
-            yield replace(chart, key=f"{chart.key}-{unit}") if at else chart
+        for alike in by_unit:  # images and tokens share no axis
+            yield scaling_charts.quantity_chart(quantity, alike)
     yield scaling_charts.loss_chart(lines)
     if alone:
         yield from scaling_charts.law_charts(results)
@@ -133,7 +132,7 @@ def _charts_of(results: Results, *, alone: bool) -> Iterable[ChartSpec]:
         results = of_rows(results, [replace(row, members=(run,)) for row, run in longest])
     accuracy = accuracy_chart(results)
     losses = {"loss": "", "val_loss": ", validation"}  # for logs that print no accuracy
-    learned = _over_epochs("loss", _lines_of(results, losses)) if accuracy.empty else accuracy
+    learned = accuracy if accuracy.measured else _over_epochs("loss", _lines_of(results, losses))
     yield epoch_chart(results)
     if not told:
         yield learned
@@ -292,15 +291,14 @@ def study_charts(results: Results) -> Iterator[ChartSpec]:
     over: dict[str, Any] = {"notes": tuple(_which_runs(tuned, lines.values()))}
     if alone:
         lines, over = _tops_by_policy(tuned, "n_gpus"), {"x_label": "GPUs", "title": "Accuracy over GPUs"}
-    tops = {name: {at: point.y for at, point in line.items()} for name, line in lines.items()}
     where = f", on {devices(*sizes)}" if len(sizes) == 1 < len(lines) else ""
     errors = [each for each in errors if len(each.points) > 1]
-    yield _over_epochs("error", errors, message=messages.study_message("error", tops, alone) + where)
+    yield _over_epochs("error", errors, message=messages.study_message("error", lines, alone) + where)
     yield _rate_chart([each for each in rates if len({p.y for p in each.points}) > 1])
     ticks = tuple((float(at), f"{at:,}") for at in sorted({at for line in lines.values() for at in line}))
     hues = scaling_charts.hues_of_policies(tuned)
     series = [Series(name=name, points=tuple(line.values()), hue=hues[name]) for name, line in lines.items()]
-    message = messages.study_message("accuracy", tops, alone) + where
+    message = messages.study_message("accuracy", lines, alone) + where
     chart = make_chart("batch-accuracy", series, message=message, x_ticks=ticks, **over)
     yield specs.doubling_axes(chart)
 

@@ -137,10 +137,6 @@ class ChartSpec(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(each for each in self.series if each.role == "measured" and each.points)
 
     @property
-    def empty(self) -> bool:
-        return not self.measured
-
-    @property
     def x_title(self) -> str:
         """The title of x, which says where it is logarithmic; bars stand side by side on any."""
         return self.x_label and self.x_label + _LOG * (self.x_log and self.kind == "lines")

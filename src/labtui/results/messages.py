@@ -7,7 +7,7 @@ from labtui.domain.model import Interval
 from labtui.domain.run import MARKS
 from labtui.domain.tuning import distinguishing_words
 from labtui.results import numbers, scaling
-from labtui.results.charts import distinct
+from labtui.results.charts import Point, distinct
 from labtui.results.grouping import devices
 from labtui.results.laws import best_fits
 from labtui.results.measured import AccuracyCurve, grouped
@@ -255,7 +255,7 @@ def tuning_message(rows: Sequence[ResultRow]) -> str:
     return f"{name}: {rate}, {times} times that of {other}"
 
 
-def study_message(what: str, best: Mapping[str, Mapping[int, float]], batch: int = 0) -> str:
+def study_message(what: str, best: Mapping[str, Mapping[int, Point]], batch: int = 0) -> str:
     """The policies with the best and the worst top-1 accuracy (or "error") in validation at the largest batch.
 
     Of a single policy: its accuracy at the smallest batch and at the largest; of one `batch`: on the fewest and the
@@ -263,14 +263,14 @@ def study_message(what: str, best: Mapping[str, Mapping[int, float]], batch: int
     """
     if len(best) == 1:
         (line,) = best.values()
-        tops = {at: 1 - line[at] if what == "error" else line[at] for at in (min(line), max(line))}
+        tops = {at: 1 - line[at].y if what == "error" else line[at].y for at in (min(line), max(line))}
         if batch:
             shown = [f"{percent_text(top)} on {devices(gpus)}" for gpus, top in tops.items()]
             return f"Top-1 {what} at a global batch of {batch:,}: {', '.join(shown)}"
         told = (f"{percent_text(top)} at {at:,}" for at, top in tops.items())
         return f"Top-1 {what}: {', '.join(told).replace(' at ', ' at a global batch of ', 1)}"
     most = max((batch for line in best.values() for batch in line), default=0)
-    found = sorted(((line[most], name) for name, line in best.items() if most in line), reverse=True)
+    found = sorted(((line[most].y, name) for name, line in best.items() if most in line), reverse=True)
     if not found:
         return ""
     shown = [percent_text(1 - top if what == "error" else top) for top, _ in found]

@@ -26,11 +26,12 @@ def quantity_chart(family: str, lines: Sequence[ScalingLine]) -> ChartSpec:
 
     Sizes that were tried but have no mark are on the axis as well: no line is drawn across them.
     """
-    shorts = specs.distinct([line.name for line in lines])
+    given, whole = len(lines), family == "whole-training"
+    lines = _of_one_length(lines) if whole else lines
     seen = looks_of(lines)  # of all lines, so that one keeps its look where another has no value
     series = [
         Series(name=line.name, short=short, points=points, hue=seen[line.name].hue, look=seen[line.name])
-        for line, short in zip(lines, shorts, strict=True)
+        for line, short in zip(lines, specs.distinct([line.name for line in lines]), strict=True)
         if (points := tuple(points_of(family, line.rows)))
     ]
     is_ratio = specs.FAMILIES[family].unit in _RATIOS
@@ -42,15 +43,23 @@ def quantity_chart(family: str, lines: Sequence[ScalingLine]) -> ChartSpec:
     counts = sorted(xs | {n for row in rows if (n := row.n_gpus or 0) and xs and min(xs) < n < max(xs)})
     hidden = [run.who for line in lines for row in line.hidden for run in row.members if run.run_id]
     notes = [f"Not shown: {', '.join(hidden)} (other batch per GPU)."] if hidden else []
+    notes += ["Trainings with other numbers of epochs are not shown."] * (len(lines) < given)
     fields: dict[str, Any] = {"notes": (*_notes(rows, marks, ratio=is_ratio), *notes)}
     if (program := rows[0].program) is not None:
         fields = _program_fields(rows[0], program, family)
-    whole = family == "whole-training"
     message = _whole_message(lines) if whole else messages.scaling_message(lines, {family})
     chart = make_chart(family, series, counted=rows[0].configuration.unit, message=message, **fields)
     if chart.unit == "×" and series:
         chart = replace(chart, series=(*series, _IDEAL))
     return specs.with_sizes(chart, counts)
+
+
+def _of_one_length(lines: Sequence[ScalingLine]) -> Sequence[ScalingLine]:
+    """The lines, but of those with whole trainings only those with the commonest number of epochs, else the largest."""
+    whole = [[run.run for row in line.rows for run in row.members if run.run.total_seconds] for line in lines]
+    epochs = [{run.epochs_read for run in runs} for runs in whole]
+    usual = max(epochs, key=lambda each: (bool(each), epochs.count(each), sum(each)))
+    return [line for line, each in zip(lines, epochs, strict=True) if each in (usual, set())]
 
 
 def _whole_message(lines: Sequence[ScalingLine]) -> str:
@@ -283,12 +292,10 @@ def law_charts(results: Results) -> Iterator[ChartSpec]:
 
 def _outlook_series(outlook: Outlook) -> Iterable[Series]:
     """Lines from the largest measured size to twice the GPUs: the step stays as it is, or grows as it did."""
-    last = outlook.line.compared[-1].speedup
-    n = outlook.measured
+    n, last = outlook.measured, messages.value_of(outlook.line.compared[-1].speedup)
     for name, speedup in (
         (f"if a step stays as on {n} GPUs", outlook.same),
         (f"if it grows as from {n // 2} to {n}", outlook.grows),
     ):
-        if last is not None:
-            end = Point(x=outlook.n_gpus, y=speedup, label=numbers.three_digits(speedup))
-            yield Series(name=name, points=(Point(x=n, y=last.value), end), role="reference")
+        end = Point(x=outlook.n_gpus, y=speedup, label=numbers.three_digits(speedup))
+        yield Series(name=name, points=(Point(x=n, y=last), end), role="reference")

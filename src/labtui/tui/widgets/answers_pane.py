@@ -290,7 +290,7 @@ def chart_beside(view: View, question: int) -> ChartSpec | None:
     """The edition's chart for the question if it has data, else the first chart of the runs."""
     questions = view.task.questions if view.task is not None else ()
     family = questions[question].chart if question < len(questions) else None
-    named = (chart for chart in view.charts if chart.family == family and not chart.empty)
+    named = (chart for chart in view.charts if chart.family == family and chart.measured)
     return next(named, None) or first_chart(view, view.charts)
 
 

@@ -94,7 +94,7 @@ class ChartView(Widget, can_focus=False):
     def render(self) -> Text:
         """The heading and the plot; empty if a plot does not fit, only the heading if there is no spec."""
         spec, look, said = self.spec, roles(self.app), self.heading.casefold()
-        unit = "" if spec is None or (spec.unit and not spec.empty and not said) else plain(spec.y_label)
+        unit = "" if spec is None or (spec.unit and spec.measured and not said) else plain(spec.y_label)
         if said and (unit.casefold() in said or unit.casefold().startswith(said)):
             unit = unit[len(said) :].strip()
         top = ink(self.heading, f"bold {look.busy}" if self.chosen else "bold", no_wrap=True)
@@ -116,7 +116,7 @@ def first_view(view: View, charts: Sequence[ChartSpec]) -> str:
     usual = "speedup" if len(sizes_of(view)) > 1 else "time" if unit_of(view) == "images" else "throughput"
     asked = {str(FAMILIES[family].view) for family in asked_families(view)} or {usual}
     order = sorted(VIEWS, key=lambda name: (name not in asked, name != "speedup"))
-    shown = {chart.view for chart in charts if not chart.empty}
+    shown = {chart.view for chart in charts if chart.measured}
     return order[0] if view.pending or not shown else min(shown, key=order.index)
 
 
@@ -135,7 +135,7 @@ def asked_families(view: View) -> set[str]:
 def in_turn(view: View, charts: Iterable[ChartSpec]) -> list[ChartSpec]:
     """The charts that have data, those that the task asks for first."""
     asked = asked_families(view)
-    return sorted((chart for chart in charts if not chart.empty), key=lambda chart: chart.family not in asked)
+    return sorted((chart for chart in charts if chart.measured), key=lambda chart: chart.family not in asked)
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,7 +172,7 @@ class Spot(msgspec.Struct, frozen=True):
 
 def spot_of(view: View, spec: ChartSpec | None, name: str, x: float | None) -> Spot | None:
     """The spot on the line of this name at `x`, else at its end; None without data."""
-    if spec is None or spec.empty:
+    if spec is None or not spec.measured:
         return None
     at = line_of(spec, name=name)
     points = spec.measured[at].points
@@ -356,7 +356,7 @@ class ChartsPane(Pane, Container, can_focus=True):
             chart.heading = f"{at} {title}" if shown.four else ""
             chart.chosen = shown.four and here
             chart.spec = shown.drawn.get(name) or self._empty(view, name)
-            if here and view.charts and chart.spec is not None and chart.spec.empty:
+            if here and view.charts and chart.spec is not None and not chart.spec.measured:
                 chart.spec = replace(chart.spec, message="")  # the sentence says it
             x = spot.point.x if here and spot is not None else None
             chart.cursor = Cursor(line_of(chart.spec, name=self._line), x)

@@ -162,7 +162,7 @@ class _Drawing:
         if self.xs:
             self._draw_frame()
             self._draw_x_ticks()
-        if self.spec.empty:
+        if not self.spec.measured:
             lines = textwrap.wrap(self.spec.message, max(8, self.grid.width - self.left - 4))
             for at, text in enumerate(lines, self.rows // 3):
                 self.grid.put(self.left + 3, at, text, self.look.soft)

@@ -97,7 +97,7 @@ class RunsPane(RunPane):
         self.query_one("#glance").display = line is not None or spec is not None
         chart = self.query_one("#glance-chart", ChartView)
         chart.display = spec is not None
-        self.set_class(spec is not None and not spec.empty, "-measured")
+        self.set_class(bool(spec and spec.measured), "-measured")
         chart.show(spec)
         busy = self.app.view_model.gpu_use(line.run) if line is not None else ()
         found = failed.run.diagnosis[:1] if failed is not None else ()
