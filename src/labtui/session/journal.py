@@ -128,9 +128,7 @@ class Journal:
             StoreError: when it cannot be read.
         """
         with self._changed:
-            state = self._state
-            if self._store.changed():
-                state = self._store.load()
+            state = self._store.load() if self._store.changed() else self._state
             self._state = self._stored = mirrored(state)
             self._changed.notify_all()
 
