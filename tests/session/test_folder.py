@@ -34,11 +34,10 @@ def test_files_that_are_there_stay_as_they_are(tmp_path):
     assert "#SBATCH" in folder.template("one-gpu")
 
 
-def test_comments_and_unknown_keys_survive_saving(tmp_path):
+def test_comments_and_other_tables_survive_saving(tmp_path):
     path = tmp_path / "lab.toml"
-    path.write_text(
-        '\ufeff# ours\n[lab]\nedition = "a"  # the book\nmood = "good"\n[cluster]\nprofile = "mn5"\nport = 22\n'
-    )
+    cluster = 'profile = "mn5"\npractice = true\nport = 22\n[a]\nmood = "good"'
+    path.write_text(f'\ufeff# ours\n[lab]\nedition = "a"  # the book\n[cluster]\n{cluster}')
     write_settings(path, changed(read_settings(path), port=None, user="nct00001"))
     text = path.read_text()
     assert all(kept in text for kept in ("# ours", "# the book", 'mood = "good"')) and "port" not in text
@@ -49,12 +48,16 @@ def test_comments_and_unknown_keys_survive_saving(tmp_path):
     *("", "[lab]\n", "not toml at all [", "lab = 3\n", "\x00\xff", "a." * 20_000 + "b = 1"),
     '[lab]\nedition = 5\n[cluster]\nprofile = "x"\n',
     '[lab]\nedition = "a"\n[cluster]\nprofile = "x"\ncontainer = "~/my.sif"\n',
+    '[lab]\nedition = "a"\naccount = "it is one of [cluster]"\n[cluster]\nprofile = "x"\n',
 ])  # fmt: skip
 def test_settings_that_do_not_fit_are_a_sentence(tmp_path, text):
     (tmp_path / "lab.toml").write_bytes(text.encode("latin-1"))
     with pytest.raises(DataError) as caught:
         LabFolder.open(tmp_path).settings()
     assert caught.value.sentence and caught.value.hint
+    (tmp_path / "lab.toml").write_text('[lab]\nedition = "a"\n[cluster]\nprofile = "x"\naccuont = "x"\n')
+    with pytest.raises(DataError, match=r"no setting `accuont`\. Did you mean `account`"):
+        LabFolder.open(tmp_path).settings()
 
 
 def test_links_that_lead_out_hidden_files_and_data_do_not_travel(tmp_path):

@@ -24,7 +24,7 @@ from labtui.domain.terminal_text import printable
 from labtui.lab.plan import CONTROLS, PlanOverrides, drafts_from, task_of
 from labtui.lab.plan_table import control_rows, rows_of, split_options
 from labtui.lab.run_choice import join
-from labtui.preflight.findings import overridden_errors
+from labtui.preflight.findings import overridden
 from labtui.slurm.values import number
 
 if TYPE_CHECKING:
@@ -109,7 +109,8 @@ def send(lab: OpenLab, args: argparse.Namespace, drafts: list[SubmissionDraft], 
     if must_ask and not confirm("Submit this?"):
         say("Nothing was submitted.")
         return 1
-    return _submit(lab, args, drafts, [overridden_errors(each.findings, args.force) for each in previews])
+    reasons = {found.key: args.force for found in errors}
+    return _submit(lab, args, drafts, [overridden(each.findings, reasons) for each in previews])
 
 
 def _what_to_correct(args: argparse.Namespace, draft: SubmissionDraft, errors: Sequence[Finding]) -> str:

@@ -39,16 +39,13 @@ def not_a_directive(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """
     for number, line in job.code:
         match = re.match(r"(?P<head>\s*#\s*SBATCH)(?P<rest>\s+-.*)$", line, re.IGNORECASE)
-        if match and match["head"] != "#SBATCH" and not _about_sbatch(match["head"], match["rest"]):
+        if match is None or match["head"] == "#SBATCH" or "`" in match["rest"]:
+            continue
+        # "# sbatch --test-only job.slurm" is about the command
+        words = re.fullmatch(r"\s*#\s+sbatch", match["head"])
+        if not words and all(option.known for option in read_options(match["rest"])):
             effect = "Slurm reads only lines that begin with #SBATCH; this one is a comment to it."
             yield Hit(number, effect, replace_line(job, number, "#SBATCH" + match["rest"], "write #SBATCH"))
-
-
-def _about_sbatch(head: str, rest: str) -> bool:
-    """Whether a comment is about the command ``sbatch`` (``# sbatch --test-only job.slurm``), not a directive."""
-    if re.fullmatch(r"\s*#\s+sbatch", head):
-        return True
-    return not all(option.known for option in read_options(rest)) or "`" in rest
 
 
 @rule("late-directive", "error")

@@ -93,11 +93,6 @@ def preview_fix(text: str, fix: Fix) -> str:
     return "\n".join(lines)
 
 
-def overridden_errors(findings: Iterable[Finding], reason: str) -> tuple[AcceptedFinding, ...]:
-    """All errors, overridden with this reason; "": none is."""
-    return overridden(findings, {found.key: reason for found in findings if found.severity == "error"})
-
-
 def overridden(findings: Iterable[Finding], reasons: Mapping[FindingKey, str]) -> tuple[AcceptedFinding, ...]:
     """The findings that have a reason by their key, with that reason."""
     return tuple(

@@ -86,15 +86,22 @@ def read_settings(path: Path) -> Settings:
     """The settings in this `lab.toml`.
 
     Raises:
-        DataError: it cannot be read, is not TOML, or a value is not valid; names the line if known.
+        DataError: it cannot be read, is not TOML, or a setting is unknown or not valid; names the line if known.
     """
     document = _toml(read_text(path, path.name, path.parent), path.name)
     flat: dict[str, Any] = {}
-    for table in ("lab", "cluster"):
+    others = tuple(key for key in Settings.__struct_fields__ if key not in _LAB_KEYS)
+    for table, known in (("lab", _LAB_KEYS), ("cluster", others)):
         section = document.get(table, {})
         if not isinstance(section, dict):
             raise failure("no-table", table=table, file=path.name)
-        flat |= {key: value for key, value in section.items() if (key in _LAB_KEYS) == (table == "lab")}
+        section.pop("practice", None)  # earlier versions wrote it
+        if unknown := next((key for key in section if key not in known), None):
+            from labtui.lab.edition_rules import suggest
+
+            near, names = suggest(unknown, known, "`{}`"), ", ".join(known)
+            raise failure("no-setting", file=path.name, table=table, name=unknown, near=near, known=names)
+        flat |= section
     try:
         return decode.convert(flat, Settings)
     except msgspec.ValidationError as error:
@@ -340,7 +347,12 @@ def _record(folder: Path) -> _Record:
         connects, commands = _connection_facts(settings, profile), _commands(settings, profile)
     except LabError:
         connects, commands = (), ()
-    return _Record(id=_id_of(folder), owner=owner_of(folder), connects=connects, commands=commands)
+    try:
+        text = local_files.read_inside(folder, ID_FILE).decode("ascii", "replace").strip()
+    except OSError:
+        text = ""
+    known = text if _ID.fullmatch(text) else ""
+    return _Record(id=known, owner=owner_of(folder), connects=connects, commands=commands)
 
 
 def _record_path(folder: Path) -> Path:
@@ -363,14 +375,6 @@ def is_first_start() -> bool:
     except OSError:
         return False
     return True
-
-
-def _id_of(folder: Path) -> str:
-    try:
-        text = local_files.read_inside(folder, ID_FILE).decode("ascii", "replace").strip()
-    except OSError:
-        return ""
-    return text if _ID.fullmatch(text) else ""
 
 
 def load_named(folder: Path) -> tuple[Settings, Profile]:
