@@ -221,7 +221,7 @@ def test_one_network_has_its_analysis_several_what_compares_them_and_what_says_n
     more = compute_results([*every, replace(every[0], source="again.out")])
     (drawn,) = (chart.series for chart in catalogue(more) if chart.family == "epochs")
     assert len(drawn) == 6 and sum(each.name != each.group for each in drawn) == 1, "of repeats which is said"
-    many = compute_results([run(1, [9, 5], model=f"net {at}") for at in range(7)])
+    many = compute_results([run(0, [9, 5], model=f"net {at}") for at in range(7)])
     assert "epochs" in by_key(catalogue(many)) and "epochs" not in by_key(lab_charts(many))
     lone = of_rows(results, [row for row in results.rows if row.n_gpus == 1])
     assert {chart.family for chart in catalogue(lone)}.isdisjoint({"cpu-gpu", "efficiency-loss"})

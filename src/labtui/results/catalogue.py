@@ -133,9 +133,9 @@ def _charts_of(results: Results, *, alone: bool) -> Iterable[ChartSpec]:
     accuracy = accuracy_chart(results)
     losses = {"loss": "", "val_loss": ", validation"}  # for logs that print no accuracy
     learned = accuracy if accuracy.measured else _over_epochs("loss", _lines_of(results, losses))
-    yield epoch_chart(results)
-    if not told:
-        yield learned
+    for chart in (epoch_chart(results), *[learned] * (not told)):
+        if alone or len(chart.measured) <= MAX_LINES or len(lines) < 2:  # one of several lines can be chosen
+            yield chart
 
 
 def with_unique_keys(charts: Iterable[ChartSpec]) -> tuple[ChartSpec, ...]:
