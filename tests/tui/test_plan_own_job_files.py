@@ -94,6 +94,8 @@ async def test_a_changed_script_is_checked_again_and_a_job_file_that_is_gone_giv
         await until(pilot, lambda: screen.plan.previews is not before and ready(screen))
         assert "Files or runs have changed" in text_of(app) and not session.requests
         assert "   ResNet50.py changed by you" in text_of(app), "of those that the task uses"
+        session.feed(planned("lt000000000000000ff1", screen.plan.task_id, 9, spec(gpus=2)))
+        await until(pilot, lambda: "Submitted after this plan was opened: run 9." in text_of(app))
         drafts = screen.plan.drafts
         await pilot.press("J", "J")
         path.unlink()

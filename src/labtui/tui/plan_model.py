@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import PROCESS_PER_GPU, AcceptedFinding, JobForm, RunPhase, RunSpec, SubmissionDraft
+from labtui.domain.run import run_numbers
 from labtui.domain.state import RunState
 from labtui.domain.tuning import without_option
 from labtui.lab.edition import Edition
@@ -70,7 +71,7 @@ class Plan:
     ) -> None:
         """`why` is a remark on these runs; with one, runs that are already done are planned again."""
         self.session, self.edition, self.task_id, self.planned = session, edition, task_id, planned
-        self.why = why
+        self.why, self._last_run = why, session.state.last_run
         self.known: dict[RunSpec, RunState] = {}
         self.task_rows: list[PlanRow] = list(rows_of(planned))
         self._exclude_known()
@@ -257,11 +258,13 @@ class Plan:
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings about batches per GPU that differ, did not fit into memory, or are larger than planned."""
+        """Warnings about runs made meanwhile, and batches per GPU that differ, did not fit or exceed the plan."""
         specs = [run for draft in self.drafts for run in draft.runs if run.device == "gpu"]
-        lines, planned = [], [row.spec for row in rows_of(self.planned)]
+        planned, runs = [row.spec for row in rows_of(self.planned)], self.session.state.runs.values()
+        new = [run.run_id for run in runs if run.run_id > self._last_run and run.task_id == self.task_id]
+        lines = [f"Submitted after this plan was opened: {run_numbers(new).lower()}."] * bool(new)
         for model in dict.fromkeys(run.model for run in specs if run.program is None and not run.unknown):
-            most = smallest_failed_batch(self.session.state.runs.values(), model)
+            most = smallest_failed_batch(runs, model)
             mine = [run for run in specs if run.model == model]
             name = mine[0].called(self.edition.names).model
             batches = sorted({run.per_gpu_batch for run in mine})
