@@ -117,7 +117,7 @@ def _fix_step(plan: Plan, found: PlanFinding) -> NextStep:
     if found.finding.fix is not None:
         return NextStep("Fix the error", found.where, "send", key="s")
     if plan.lacks_gpus:
-        return NextStep("Override", "No change of the plan helps here.", "override", key="o")
+        return NextStep("Back", "No change of the plan helps here.", "back", key="esc")
     if plan.job_file is None and found.finding.file == MAIN_SCRIPT:
         return NextStep("Change the plan", found.finding.effect, "change_cell", key="enter")
     return NextStep("Edit the file", found.where, "edit", key="e")
