@@ -258,9 +258,10 @@ def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
     text = ink(head, styles.soft if aim else role)
     text.append(f": {rest}" if rest and not done else "", styles.soft)
     text.append(", as the task asks" * aim, styles.soft)
-    if line.took_s and not line.run.total_seconds and (done or line.phase is RunPhase.CANCELLED):
+    told = [*filter(None, (rest, line.why_not))] if done else []  # these have the room of the time
+    if line.took_s and not line.run.total_seconds and not told and (done or line.phase is RunPhase.CANCELLED):
         text.append(f" {'in' if done else 'after'} {words.clock_span(line.took_s)}", styles.soft)
-    for said in filter(None, (rest, line.why_not) if done else ()):
+    for said in told:
         text.append(f", {said}", styles.warn)
     return text
 
