@@ -82,11 +82,9 @@ def test_clocks():
 
 def test_slurm_itself():
     assert worst_status(list(check_slurm(probe()))) == "ok"
-    assert statuses(check_slurm(probe(missing=("sha256sum",))))["slurm-commands"] == "problem"
     assert statuses(check_slurm(probe(version=None)))["slurm-version"] == "warning"
-    assert statuses(check_slurm(probe(version=(17, 2))))["slurm-version"] == "warning"
-    assert statuses(check_slurm(probe(queue_problem="timed out")))["squeue"] == "problem"
-    assert statuses(check_slurm(probe(accounting_problem="refused")))["sacct"] == "warning"
+    bad = probe(missing=("x",), version=(17, 2), queue_problem="timed out", accounting_problem="refused")
+    assert [*statuses(check_slurm(bad)).values()] == ["problem", "warning", "problem", "warning"]
 
 
 @pytest.mark.parametrize(("associations", "wanted", "status"), [
@@ -100,7 +98,6 @@ def test_accounts(associations, wanted, status):
 
 
 def test_qos():
-    assert statuses(check_qos(probe(), Requirements(), PROFILE)) == {"qos-acc_debug": "ok"}
     closed = next(check_qos(probe(), Requirements(qos="acc_ehpc"), PROFILE))
     assert (closed.key, closed.status) == ("qos-acc_ehpc", "problem") and "acc_debug" in closed.sentence
     (report,) = check_qos(probe(), Requirements(), PROFILE)
@@ -154,6 +151,9 @@ def test_what_was_not_looked_at_is_neither_fine_nor_missing():
     assert statuses(trials) == {"gpu-job": "skipped"}
     (none,) = _check_trials(line, replace(PROFILE, gpus_per_node=0), wanted, probe())  # type: ignore[arg-type]
     assert none.status == "skipped" and "no GPU in the queue acc_debug" in none.sentence
+    line.ask = lambda call: call.read(CommandResult(b"", b"invalid partition specified: gpux", 1))
+    (found,) = _check_trials(line, replace(PROFILE, gpus_per_node=0), wanted, probe())  # type: ignore[arg-type]
+    assert "gpux does not exist" in found.sentence and "gpu_queue in the cluster's profile" in found.fix
 
 
 @pytest.mark.parametrize(("answer", "status", "words"), [

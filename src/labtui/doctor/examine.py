@@ -219,17 +219,15 @@ def _python_command(profile: Profile, wanted: Requirements) -> str:
 def _check_trials(
     connection: Connection, profile: Profile, wanted: Requirements, probe: SlurmProbe
 ) -> Iterator[findings.Check]:
-    """Whether Slurm would accept the smallest jobs of the lab: with one GPU if there are any, and on the CPU."""
+    """Whether Slurm would accept the smallest jobs of the lab: with one GPU, and on the CPU."""
     if "sbatch" in probe.missing:
         yield findings.judge("gpu-job", "no-sbatch")
         return
-    if wanted.gpu_runs and not profile.gpus_per_node:
-        yield findings.judge("gpu-job", "no-gpus", queue=profile.gpu_queue or profile.cpu_queue)
-    sizes = ((1, wanted.gpu_runs and profile.gpus_per_node), (0, wanted.cpu_runs))
-    for gpus in (gpus for gpus, planned in sizes if planned):
+    for gpus in (gpus for gpus, planned in ((1, wanted.gpu_runs), (0, wanted.cpu_runs)) if planned):
         options = findings.trial_options(profile, wanted, gpus=gpus)
         try:
-            yield findings.check_trial(connection.ask(check_options(options)), gpus=gpus, options=options)
+            trial = connection.ask(check_options(options))
         except LabError as error:
             yield findings.failed("gpu-job" if gpus else "cpu-job", error)
             return
+        yield findings.check_trial(trial, profile, gpus=gpus, options=options)

@@ -248,16 +248,17 @@ def trial_options(profile: Profile, wanted: Requirements, *, gpus: int) -> tuple
     return tuple(f"--{name}={value}" for name, value in values.items() if value)
 
 
-def check_trial(trial: SbatchAnswer, *, gpus: int, options: Sequence[str]) -> Check:
+def check_trial(trial: SbatchAnswer, profile: Profile, *, gpus: int, options: Sequence[str]) -> Check:
     """Whether Slurm would accept the smallest job, which also tests rules of the site that no setting shows."""
     seen = "fine" if trial.ok else "wait" if trial.wait else "refused"
-    if trial.key in {"qos-submit-limit", "submit-limit"}:
-        seen = "later"
-    last = [line for line in trial.detail.splitlines() if line.strip()]
-    said = f" (Slurm: {last[-1].strip()})" if last else ""
-    key, asked = "gpu-job" if gpus else "cpu-job", " ".join(options)
-    hint = trial.hint.replace("in `labtui doctor`", "above")
-    return judge(key, seen, sentence=trial.sentence, said=said, hint=hint, options=asked)
+    named = {"qos-submit-limit": "later", "submit-limit": "later", "partition": "partition"}
+    seen = "no-gpus" if seen != "fine" and gpus and not profile.gpus_per_node else seen
+    last = trial.detail.strip().rpartition("\n")[2].strip()
+    return judge(
+        "gpu-job" if gpus else "cpu-job", named.get(trial.key, seen), sentence=trial.sentence,
+        said=f" (Slurm: {last})" if last else "", hint=trial.hint.replace("in `labtui doctor`", "above"),
+        options=" ".join(options), queue=profile.gpu_queue or profile.cpu_queue,
+    )  # fmt: skip
 
 
 # --------------------------------------------------------------------------- file systems and Python
