@@ -247,6 +247,9 @@ def test_a_file_with_the_name_of_labtui_s_own_script_is_called_as_the_student_ca
     bench.run(20, lambda: bool(bench.cluster.jobs))
     sent = bench.session.files_of(only(bench).token)
     assert sent["own-job.slurm"] == text.encode() and b"/own-job.slurm" in sent["job.slurm"]
+    path.write_text("#!/bin/bash\npython train.py\n")
+    bench.session.profile = replace(MN5, gpus_per_node=0)
+    assert own_draft(bench.session, path).runs[0].devices == "CPU"
     bench.cluster.end("100", "FAILED")
     bench.run(200, lambda: bench.session.state.runs[1].outcome is not None)
     (again,) = retry_after(bench.session, 1).drafts

@@ -225,6 +225,8 @@ def own_draft(
     text = files[name].decode("utf-8", "surrogateescape")
     given = filled_in(read_script(name, text, given), session.profile, session.settings)
     draft = job_file_draft(name, text, task_id=task_id, given=given, answers=answers)
+    if not draft.gpus and not session.profile.node_gpus:
+        draft = replace(draft, runs=tuple(fill_unknown(run, {"n_gpus": 0}) for run in draft.runs))
     return replace(draft, beside=tuple(files.items()))
 
 
