@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from labtui.domain.model import Interval
 from labtui.results.compute import compute_results
 from labtui.results.grouping import software_family
-from labtui.results.measured import MeasuredRun, measured_from_reports, own_options
+from labtui.results.measured import MeasuredRun, measured_from_reports, newest_validated, own_options
 from labtui.results.messages import baseline_notes
 from labtui.results.numbers import epochs_text
 from labtui.results.report import results_json
@@ -245,3 +245,12 @@ def test_a_time_of_zero_gives_no_rate_and_no_speedup():
     none = tuple(epoch(n, 5, steps=25, metrics={"energy_joules": 0.1}) for n in range(1, 5))
     assert only_row(run(1, [], epochs=none, batch_size=0)).throughput is None
     assert only_row(run(1, [], epochs=none, images=50_000)).joules_per_image.value == pytest.approx(2e-6)
+
+
+def test_of_logs_alone_the_accuracy_is_that_of_the_training_that_ended_last():
+    def ended(at: float, accuracy: float) -> MeasuredRun:
+        made = run(1, [9.0, 5.0], source=f"{at}.out")
+        last = replace(made.run.epochs[-1], ended_at=at, metrics={"val_accuracy": accuracy})
+        return replace(made, run=replace(made.run, epochs=(made.run.epochs[0], last)))
+
+    assert newest_validated([ended(20.0, 0.4), ended(10.0, 0.3)]).source == "20.0.out"

@@ -250,8 +250,7 @@ def _identities(settings: SshSettings, chosen: str) -> tuple[tuple[Path, ...], b
     """The candidate key files, and whether they were configured (OpenSSH's defaults were not)."""
     if chosen:
         return (_expand(chosen),), True
-    folder = Path.home() / ".ssh"
-    defaults = tuple(folder / name for name in _DEFAULT_KEYS)
+    defaults = tuple(Path.home() / ".ssh" / name for name in _DEFAULT_KEYS)
     configured = tuple(_expand(name) for name in settings.get("identityfile", ()) if name != "none")
     # If none is configured, `ssh -G` prints OpenSSH's default list, which differs between releases.
     is_default = len(configured) != 1 and set(configured) <= set(defaults)

@@ -147,9 +147,10 @@ def title_facts(results: Results, *, accuracy: bool = False) -> Facts:
     results = of_rows(results, rows := list(ended_well))
     faster = [row for row in rows if row.acceleration is not None][:1]
     facts = [(_times(r.acceleration), f"as fast on one GPU as on the CPU, {clean(r.model)}") for r in faster]
-    told = (measured.validated(run.run) for row in rows if row.learns for run in row.members)
-    if learned := [share for share in told if share is not None]:
-        facts.append((numbers.percent_text(max(learned)), "accuracy in validation, last epoch"))
+    learned = [row for row in named_rows(rows) if row.learns]
+    told = {measured.validated(e.run) or 0.0: messages.named(row) for row in learned for e in row.members}
+    if best := max(told, default=0.0):
+        facts.append((numbers.percent_text(best), f"accuracy in validation, last epoch, {told[best]}"))
     largest = {row.model: row for row in named_rows(by_size(rows))}
     for row in filter(None, map(largest.get, dict.fromkeys(row.model for row in rows))):
         many, network = messages.count_words(row.n_gpus or 0), messages.named(row)

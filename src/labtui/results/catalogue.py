@@ -120,10 +120,11 @@ def _charts_of(results: Results, *, alone: bool) -> Iterable[ChartSpec]:
         for alike in by_unit:  # images and tokens share no axis
             yield scaling_charts.quantity_chart(quantity, alike)
     yield scaling_charts.loss_chart(lines)
+    studies = list(study_charts(results))
     if alone:
         yield from scaling_charts.law_charts(results)
-        yield from scaling_charts.tuned_charts(results.rows)
-    studies = list(study_charts(results))
+        # a policy does not change the speed
+        yield from scaling_charts.tuned_charts(() if studies else results.rows)
     yield from studies
     told = any(chart.family == "error" for chart in studies)  # an error is what its accuracy lacks
     if not alone and len(_lines(results)) > MAX_LINES:
@@ -310,7 +311,7 @@ def _which_runs(runs: Sequence[MeasuredRun], drawn: Iterable[Mapping[int, Point]
         tasks = ", ".join(sorted({run.task_id for run in runs if run.task_id}))
         among = f" in task{'s' * (',' in tasks)} {tasks}" * bool(tasks)
         which = f"run{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
-        yield f"The newest of each policy and batch{among}: {which}."
+        yield f"Of each policy and batch the newest with the usual batch per GPU{among}: {which}."
     for batch, alike in sorted(grouped(runs, lambda run: run.run.batch_size or 0).items()):
         sizes = sorted({run.run.n_gpus or 0 for run in alike})
         if len(sizes) > 1:

@@ -9,7 +9,7 @@ from labtui.domain.model import JobPhase, JobView
 from labtui.domain.run import RunRecord
 from labtui.domain.state import LabState, SubmissionState
 from labtui.results.measured import MeasuredRun, grouped
-from labtui.results.numbers import ABSENT, Column, fixed
+from labtui.results.numbers import ABSENT, Column, fixed, three_digits
 from labtui.results.rows import ResultRow
 from labtui.training_logs.gpu_sampler import GpuSample, samples_in_epochs
 
@@ -93,7 +93,11 @@ def gpu_hours(row: ResultRow) -> float:
     return statistics.fmean(training_gpu_hours(row.n_gpus or 0, run.run) for run in row.members)
 
 
-GPU_HOURS = Column("epochs, GPU-h", lambda r: fixed(n, 2) if (n := gpu_hours(r)) else ABSENT, optional=True)
+def _hours(row: ResultRow) -> str:
+    return three_digits(hours) if (hours := gpu_hours(row)) else ABSENT
+
+
+GPU_HOURS = Column("epochs, GPU-h", _hours, optional=True)
 """Named apart from `numbers.TOTAL`, which has start-up and validation, too."""
 
 

@@ -418,8 +418,9 @@ def validated(run: RunRecord) -> float | None:
 
 def newest_validated(runs: Iterable[MeasuredRun]) -> MeasuredRun | None:
     """The run whose accuracy stands for those of its repeats: the newest one that ended, else the newest."""
-    known = (run for run in runs if validated(run.run) is not None)
-    return max(reversed([*known]), key=lambda run: (not run.live, run.run_id or 0), default=None)
+    known = [run for run in runs if validated(run.run) is not None]
+    known.sort(key=lambda run: run.run.epochs[-1].ended_at or 0.0)  # logs alone have no numbers of runs
+    return max(reversed(known), key=lambda run: (not run.live, run.run_id or 0), default=None)
 
 
 def finite(run: MeasuredRun, metric: str) -> Iterable[tuple[EpochSample, float]]:

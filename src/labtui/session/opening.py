@@ -249,8 +249,7 @@ def _copy_if_intact(folder: LabFolder, path: Path, new: Path) -> bool:
 
 def _set_aside(folder: LabFolder, word: str) -> Path | None:
     path = folder.database_path
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    kept = path.with_name(f"{path.name}.{word}-{stamp}")
+    kept = path.with_name(f"{path.name}.{word}-{time.strftime('%Y%m%d-%H%M%S')}")
     for suffix in ("-wal", "-shm", ""):
         with contextlib.suppress(FileNotFoundError):
             path.with_name(path.name + suffix).replace(kept.with_name(kept.name + suffix))

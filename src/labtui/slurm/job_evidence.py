@@ -45,8 +45,8 @@ def observe(state: LabState, answer: QueueAnswer, at: float) -> dict[str, JobVie
     views = {}
     for submission, job in live_jobs(state):
         row, account = (_row_of(rows, submission) for rows in (answer.jobs, answer.accounting))
-        ran = job.ran_s(state.cluster_time) or None  # stays when Slurm no longer says
-        old = replace(job, elapsed_s=ran)
+        # the time it ran stays when Slurm no longer says it
+        old = replace(job, elapsed_s=job.ran_s(state.cluster_time) or None)
         if answer.jobs is None:
             view = view_if_unanswered(old, at)
         elif row is not None:
