@@ -44,9 +44,6 @@ def metric(found: ParsedRun, name: str) -> list[float]:
     return [epoch.metrics[name] for epoch in found.epochs]
 
 
-# --------------------------------------------------------------------------- learning rates, without PyTorch
-
-
 @pytest.mark.parametrize(
     ("gpus", "batch", "rate"),
     [(1, 128, 0.05), (8, 128, 0.4), (16, 128, 0.8), (24, 128, 1.2), (32, 128, 1.6), (32, 32, 0.4)],
@@ -74,8 +71,6 @@ def test_the_rates_of_the_study(gpus, batch, rate):
     short = [schedules().learning_rate("linear", epoch, 9, 0.1, 256, 1) for epoch in range(9)]
     assert short == pytest.approx([0.1] * 3 + [0.01] * 3 + [0.001] * 2 + [0.0001])
 
-
-# --------------------------------------------------------------------------- networks
 
 COUNT = """
 import json, sys
@@ -106,9 +101,6 @@ def test_parameter_counts(tmp_path):
         "the course's ViT": 631_021_000, "the course's MLP": 455_807_624,
         **{f"shape of {name}": [2, 7] for name in ("resnet50", "vit_ti_16", "custom")},
     }  # fmt: skip
-
-
-# --------------------------------------------------------------------------- trainings
 
 
 READS = """
@@ -283,8 +275,6 @@ def test_data_and_options(tmp_path):
     assert found["no gpu"][0] == 4 and "--device cpu" in found["no gpu"][1]
     assert found["typing error"][0] == 2 and found["no warm-up"][0] == 2
 
-
-# --------------------------------------------------------------------------- language model
 
 LANGUAGE = """
 import json, sys

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import Interval
 from labtui.results.compute import compute_results
+from labtui.results.cost import gpu_hours
 from labtui.results.grouping import software_family
 from labtui.results.measured import MeasuredRun, measured_from_reports, newest_validated, own_options
 from labtui.results.messages import baseline_notes
@@ -247,10 +248,16 @@ def test_a_time_of_zero_gives_no_rate_and_no_speedup():
     assert only_row(run(1, [], epochs=none, images=50_000)).joules_per_image.value == pytest.approx(2e-6)
 
 
-def test_of_logs_alone_the_accuracy_is_that_of_the_training_that_ended_last():
-    def ended(at: float, accuracy: float) -> MeasuredRun:
-        made = run(1, [9.0, 5.0], source=f"{at}.out")
+def test_of_repeats_the_longest_tell_accuracy_and_whole_time_and_of_logs_alone_the_last_that_ended():
+    def ended(at: float, accuracy: float, epochs: int = 3) -> MeasuredRun:
+        made = run(1, [9.0, 5.0, 5.0][:epochs], source=f"{at}.out", total_seconds=Interval.exact(at))
         last = replace(made.run.epochs[-1], ended_at=at, metrics={"val_accuracy": accuracy})
-        return replace(made, run=replace(made.run, epochs=(made.run.epochs[0], last)))
+        return replace(
+            made, run=replace(made.run, epochs=(*made.run.epochs[:-1], last), throughput=Interval.exact(9.0))
+        )
 
-    assert newest_validated([ended(20.0, 0.4), ended(10.0, 0.3)]).source == "20.0.out"
+    (row,) = compute_results([ended(20.0, 0.4), ended(10.0, 0.3), ended(30.0, 0.1, epochs=2)]).rows
+    assert newest_validated(row.members).source == "20.0.out" and row.total_seconds.value == 15.0
+    assert gpu_hours(row) * 3600 == 19.0
+    (warmup,) = compute_results([ended(10.0, 0.3, epochs=1)]).rows
+    assert warmup.throughput is None and warmup.epoch_seconds is None, "a rate of one epoch is its warm-up's"

@@ -75,8 +75,7 @@ def run_parse(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"files": [file_json(one) for one in parsed]})
     else:
-        width = window_width()
-        texts = [file_text(one, width) for one in parsed if one.error is None]
+        texts = [file_text(one, window_width()) for one in parsed if one.error is None]
         print("\n\n".join(texts), end="\n" * bool(texts))
     if any(one.error is not None for one in parsed):
         return 2

@@ -91,8 +91,7 @@ def check_task(edition: Edition, task: Task, evidence: Evidence) -> TaskCheck:
     ran = [item.met for item in items if item.of_runs]  # the runs may be of the tasks that this one compares
     # `init` makes the files
     made = any(item.met and not item.of_runs and item.kind != "files" for item in items)
-    begun = own or made or (bool(ran) and all(ran))
-    status: Status = "partial" if begun else "open"
+    status: Status = "partial" if own or made or (bool(ran) and all(ran)) else "open"
     if all(item.met for item in items):
         status = "stale" if any(item.stale for item in items) else "done"
     if mark and status != "open":

@@ -11,7 +11,7 @@ from labtui.domain.model import EpochSample, Interval, plural
 from labtui.results import grouping, measured
 from labtui.results.grouping import CIFAR10_IMAGES, Configuration, configuration_of, group_runs, same_images
 from labtui.results.laws import fit_laws, karp_flatt
-from labtui.results.measured import SHORTEST, AsPrinted, MeasuredRun, steady_samples, warmup_epochs
+from labtui.results.measured import SHORTEST, AsPrinted, MeasuredRun, longest, steady_samples, warmup_epochs
 from labtui.results.rows import ResultRow, Results, Scatter, compare_rates, named_rows, step_times_of
 from labtui.results.scaling import program_rows, same_batch, with_controls
 from labtui.training_logs.patterns import RATE
@@ -67,7 +67,8 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> 
     seconds = _pooled([[(s.seconds, s.count) for s in steady_samples(run)] for run in counted])
     warm = ((run, warmup_epochs(run.run)) for run in members)
     firsts = [(run, next(s for s in run.run.epochs if s.epoch in epochs)) for run, epochs in warm if epochs]
-    rates = [] if seconds else [run for run in counted if run.run.throughput is not None]
+    # the rate of a training with one epoch is that of its warm-up
+    rates = [run for run in counted if run.run.throughput is not None and not (seconds or run.run.epochs)]
     steps, notes = _steps(configuration, members)
     row = ResultRow(
         configuration=configuration,
@@ -80,7 +81,7 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> 
         step_times=step_times_of(sample for _, sample in samples),
         epoch_seconds=seconds,
         warmup_seconds=Interval.mean([first.seconds for _, first in firsts]),
-        total_seconds=Interval.mean([run.run.total_seconds for run in members if run.run.total_seconds]),
+        total_seconds=Interval.mean([took for run in longest(members) if (took := run.run.total_seconds)]),
         gpu_memory=Interval.mean([run.run.gpu_memory for run in members if run.run.gpu_memory]),
         origins=tuple(run.origin(sample) for run, sample in (samples or firsts)),
     ).with_notes(*notes)

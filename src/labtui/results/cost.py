@@ -8,7 +8,7 @@ import msgspec
 from labtui.domain.model import JobPhase, JobView
 from labtui.domain.run import RunRecord
 from labtui.domain.state import LabState, SubmissionState
-from labtui.results.measured import MeasuredRun, grouped
+from labtui.results.measured import MeasuredRun, grouped, longest
 from labtui.results.numbers import ABSENT, Column, fixed, three_digits
 from labtui.results.rows import ResultRow
 from labtui.training_logs.gpu_sampler import GpuSample, samples_in_epochs
@@ -90,7 +90,7 @@ def training_gpu_hours(n_gpus: int, run: RunRecord) -> float:
 
 def gpu_hours(row: ResultRow) -> float:
     """The GPU-hours of one training of a row, the mean of several; 0 where none is known."""
-    return statistics.fmean(training_gpu_hours(row.n_gpus or 0, run.run) for run in row.members)
+    return statistics.fmean(training_gpu_hours(row.n_gpus or 0, run.run) for run in longest(row.members))
 
 
 def _hours(row: ResultRow) -> str:

@@ -416,9 +416,15 @@ def validated(run: RunRecord) -> float | None:
     return next((top for each in told if math.isfinite(top := fraction_of(*each) or 0.0)), None)
 
 
+def longest(runs: Iterable[MeasuredRun]) -> list[MeasuredRun]:
+    """Those of repeated runs with the most epochs: a shorter training has another accuracy, time and cost."""
+    by_length = grouped(runs, lambda run: run.run.epochs_read)
+    return by_length[max(by_length)] if by_length else []
+
+
 def newest_validated(runs: Iterable[MeasuredRun]) -> MeasuredRun | None:
-    """The run whose accuracy stands for those of its repeats: the newest one that ended, else the newest."""
-    known = [run for run in runs if validated(run.run) is not None]
+    """The run whose accuracy stands for those of its repeats: of the longest the newest that ended, else the newest."""
+    known = longest(run for run in runs if validated(run.run) is not None)
     known.sort(key=lambda run: run.run.epochs[-1].ended_at or 0.0)  # logs alone have no numbers of runs
     return max(reversed(known), key=lambda run: (not run.live, run.run_id or 0), default=None)
 

@@ -11,7 +11,7 @@ from labtui.results import charts as specs
 from labtui.results import messages, numbers, scaling
 from labtui.results.charts import ChartSpec, Point, Series, interval_point, make_chart
 from labtui.results.grouping import devices
-from labtui.results.measured import MeasuredRun, policy
+from labtui.results.measured import MeasuredRun, longest, policy
 from labtui.results.numbers import percent_text, rate_text, ratio_text, seconds_text, shown_bounds
 from labtui.results.rows import ResultRow, Results, of_rows
 from labtui.results.scaling import Outlook, ScalingLine, lost_efficiency, scaling_lines
@@ -56,8 +56,7 @@ def quantity_chart(family: str, lines: Sequence[ScalingLine]) -> ChartSpec:
 
 def _of_one_length(lines: Sequence[ScalingLine]) -> Sequence[ScalingLine]:
     """The lines, but of those with whole trainings only those with the commonest number of epochs, else the largest."""
-    whole = [[run.run for row in line.rows for run in row.members if run.run.total_seconds] for line in lines]
-    epochs = [{run.epochs_read for run in runs} for runs in whole]
+    epochs = [{longest(r.members)[0].run.epochs_read for r in line.rows if r.total_seconds} for line in lines]
     usual = max(epochs, key=lambda each: (bool(each), epochs.count(each), sum(each)))
     return [line for line, each in zip(lines, epochs, strict=True) if each in (usual, set())]
 
