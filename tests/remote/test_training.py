@@ -42,9 +42,6 @@ def plain(run: Trained) -> list[str]:
     return [line for line in run.lines if not line.startswith(":::MLLOG")]
 
 
-# --------------------------------------------------------------------------- two replicas
-
-
 def test_it_prints_the_books_banner_and_keras_lines(two_replicas):
     assert two_replicas.status == 0, two_replicas.err.decode()
     banner, lines = plain(two_replicas)[:4], plain(two_replicas)[5:]
@@ -112,9 +109,6 @@ def test_the_real_compliance_checker_accepts_the_records(two_replicas, tmp_path)
     )
 
 
-# --------------------------------------------------------------------------- sequential
-
-
 def test_sequential_run_on_the_cpu(sequential):
     assert sequential.status == 0, sequential.err.decode()
     assert plain(sequential)[0] == " Model ResNet50 0 GPUs "
@@ -125,9 +119,6 @@ def test_sequential_run_on_the_cpu(sequential):
     (run,) = parse_log(sequential.out).runs
     assert (run.device, run.n_gpus, run.mark, len(run.epochs)) == ("cpu", 0, "small", 1)
     assert run.epochs[0].steps == 2
-
-
-# --------------------------------------------------------------------------- ends that are no success
 
 
 def test_out_of_memory_says_so(data, small_scripts, tmp_path):
@@ -255,9 +246,6 @@ def test_cancelled_independent_trainings_all_end(tmp_path):
     process.terminate()
     assert ended(process, tmp_path).status == 143
     wait_until(lambda: not any(alive(int(path.read_text())) for path in pids), what="both to end")
-
-
-# --------------------------------------------------------------------------- what the scripts say without training
 
 
 DRIVER = Path(__file__).with_name("driver.py")

@@ -4,7 +4,9 @@ from itertools import product
 
 import pytest
 from textual.color import Color
+from textual.css.query import NoMatches
 from textual.theme import Theme
+from textual.widget import MountError
 
 from labtui.tui import themes
 
@@ -51,3 +53,16 @@ async def test_a_crash_shows_where_it_was_and_no_values(monkeypatch):
     assert "it broke" in text and "on_mount" in text and "44444444" not in text and "\x1b" not in text
     assert sorted(app.available_themes) == ["labtui-dark", "labtui-light"]
     assert app.console.get_style("markdown.block_quote").color is None, "an answer's quote is no error"
+
+
+async def test_leaving_while_a_widget_is_made_is_no_error():
+    app = themes.SanitizedApp[None]()
+    async with app.run_test():
+        app.exit()
+        for error in (NoMatches("its parts were not mounted"), MountError("nor was it itself")):
+            app._handle_exception(error)
+    assert not app.return_code
+    app = themes.SanitizedApp[None]()
+    with pytest.raises(NoMatches, match="a name is wrong"):
+        async with app.run_test():
+            app._handle_exception(NoMatches("a name is wrong"))

@@ -185,8 +185,7 @@ def split_address(text: str) -> tuple[str, str, int | None]:
     Raises:
         UsageError: the text cannot be a host name.
     """
-    rest = text.strip().removeprefix("ssh://").rstrip("/")
-    user, _, place = rest.rpartition("@")
+    user, _, place = text.strip().removeprefix("ssh://").rstrip("/").rpartition("@")
     match = re.fullmatch(r"\[([0-9A-Fa-f:.%]+)\](?::([0-9]{1,5}))?", place)
     if match is None and place.count(":") > 1:
         match = re.fullmatch(r"([0-9A-Fa-f:.%]+)()", place)

@@ -202,8 +202,7 @@ def end_text(spec: ChartSpec, series: Series, name: str = "") -> str:
         return f"{value_text(spec, last)} {name}" if last.label else name
     # the last value of GPU utilisation says nothing about the job
     shown = last.label or not spec.over_time or (spec.percent and spec.x_axis == "epochs")
-    value = value_text(spec, last) if shown else ""
-    return " ".join(filter(None, (value, name)))
+    return " ".join(filter(None, (value_text(spec, last) * bool(shown), name)))
 
 
 def free_side(series: Series) -> int:

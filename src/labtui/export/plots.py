@@ -174,8 +174,7 @@ def draw_lines(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
     widest = tall * (len(lines) - 1) * 0.03  # texts stand beyond the error bars
     for at, (series, name) in enumerate(zip(lines, spec.names, strict=True)):
         look = seen[series.name]
-        shift = at * 0.06 - widest
-        _draw_line(axes, spec, series, look, shift)
+        _draw_line(axes, spec, series, look, at * 0.06 - widest)
         text = drawing.end_text(spec, series, name if named and len(lines) > 1 else "")
         text *= drawing.are_named(spec) and not mixed
         tones = len(lines) > 1 and any(each.tone for each in seen.values())  # of one colour, and much alike

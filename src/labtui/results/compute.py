@@ -128,9 +128,8 @@ def _told_throughput(samples: Iterable[EpochSample]) -> Interval | None:
     rates, times = [[each[n] for each in told if each[0].lo > 0 < each[1].lo] for n in (0, 1)]
     if (mean := Interval.mean(rates, [time.value for time in times])) is None:
         return None
-    slow = [rate.value < mean.value for rate in rates]
     # Least where the slow epochs took as long as they may, most where the fast ones did.
-    pairs = list(zip(times, slow, strict=True))
+    pairs = [(time, rate.value < mean.value) for time, rate in zip(times, rates, strict=True)]
     longer = [[t.hi if each == slower else t.lo for t, each in pairs] for slower in (True, False)]
     ends = [end for weights in longer if (end := Interval.mean(rates, weights)) is not None]
     return Interval(mean.value, min(end.lo for end in ends), max(end.hi for end in ends))

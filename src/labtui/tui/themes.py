@@ -17,14 +17,15 @@ import msgspec
 from rich.segment import Segment
 from rich.text import Text
 from rich.theme import Theme as RichTheme
-from textual.app import App
+from textual.app import App, ScreenStackError
 from textual.color import Color
+from textual.css.query import NoMatches
 from textual.driver import Driver
 from textual.events import Event, Key
 from textual.filter import LineFilter
 from textual.screen import Screen
 from textual.theme import Theme
-from textual.widget import Widget
+from textual.widget import MountError, Widget
 
 from labtui.domain.terminal_text import ascii_text, ascii_wanted, inert
 
@@ -104,6 +105,12 @@ class SanitizedApp(App[_Result]):
         if (file := getattr(driver, "_file", None)) is not None:
             driver._file = _Output(file)  # type: ignore[attr-defined]  # Windows and headless drivers have no file
         return driver
+
+    def _handle_exception(self, error: Exception) -> None:
+        """While the program is being left, a widget may be mounted without its parts or its screen: no error."""
+        leaving = self._exit or not self.is_running
+        if not (leaving and isinstance(error, MountError | NoMatches | ScreenStackError)):
+            super()._handle_exception(error)
 
     def exit_on_signal(self) -> None:
         """Exit because of a signal."""

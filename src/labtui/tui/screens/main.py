@@ -56,12 +56,13 @@ class MainScreen(FramedScreen):
         self.pane = pane
 
     def content(self) -> ComposeResult:
-        yield Tabs(*(Tab(name, id=pane) for pane, name in PANES.items()), active=self.pane)
+        tabs = Tabs(*(Tab(name, id=pane) for pane, name in PANES.items()), active=self.pane)
+        tabs.can_focus = False
+        yield tabs
         yield ContentSwitcher(id="panes")
 
     def on_mount(self) -> None:
         """Paint the frame first; the pane is mounted afterwards."""
-        self.query_one(Tabs).can_focus = False
         self.show(self.app.view_model.view())
         self.watch(self.app, "view", self.show, init=False)
         self.call_later(self._first_pane)
@@ -117,8 +118,8 @@ class MainScreen(FramedScreen):
         self.focus_pane()
 
     def _switch(self) -> None:
-        if not self.query(f"#pane-{self.pane}"):
-            return  # another one was asked for meanwhile, and is shown once it is mounted
+        if len(self.query(f"#{self.pane}, #pane-{self.pane}")) < 2:
+            return  # another one was asked for meanwhile, and is shown once it is mounted; or the program is being left
         with self.prevent(Tabs.TabActivated):
             self.query_one(Tabs).active = self.pane
         self.query_one("#panes", ContentSwitcher).current = f"pane-{self.pane}"

@@ -38,6 +38,7 @@ PRACTICE: Literal["practice"] = "practice"
 class WizardScreen(Screen[None]):
     """The form. Nothing is written until the folder is made, and no secret ever is."""
 
+    AUTO_FOCUS = "#lab"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("p", "practice", "Practice"),
         Binding("tab", "app.focus_next", "Next field"),
@@ -77,10 +78,6 @@ class WizardScreen(Screen[None]):
                 yield Button("Test the connection", id="test", compact=True)
                 yield Button("Make the folder", id="make", variant="primary", compact=True)
             yield Footer(compact=True, show_command_palette=False)
-
-    def on_mount(self) -> None:
-        """Focus the first field."""
-        self.query_one("#lab").focus()
 
     # ------------------------------------------------------------------ what was typed
 

@@ -47,7 +47,9 @@ class RunsPane(RunPane):
             yield Digits(id="result-digits")
             yield PlainText(id="result-words")
         yield PlainText(id="result-line")
-        yield KeyedTable(id="runs-table", cursor_type="row")
+        table = KeyedTable(id="runs-table", cursor_type="row")
+        self.watch(table, "cursor_coordinate", self._choose_run_at_cursor, init=False)
+        yield table
         yield PlainText(id="runs-note")
         with Glance(id="glance"):
             with Vertical(id="glance-left"):
@@ -116,9 +118,6 @@ class RunsPane(RunPane):
         tail.show_end_of(found[0].line + 2 if found and found[0].line else last_line(view, line))
 
     # ------------------------------------------------------------------ choosing
-
-    def on_mount(self) -> None:
-        self.watch(self.query_one(KeyedTable), "cursor_coordinate", self._choose_run_at_cursor, init=False)
 
     def _choose_run_at_cursor(self) -> None:
         """Select the run at the cursor at once: keys that come together with the arrow keys are for this run."""
