@@ -243,10 +243,10 @@ def doubling_axes(spec: ChartSpec) -> ChartSpec:
 def lowest(spec: ChartSpec, low: float) -> float:
     """The lower end of y, in every drawer: 0, or `low` below it; lines of shares begin at a step below their least one.
 
-    A step is ten percent, one for the best accuracies over the batch, which are close. The least efficiency stands at
-    a third of the height at most, so that one below 40 % is drawn from 0.
+    A step is ten percent, a tenth of one for the best accuracies over the batch, which are close. The least efficiency
+    stands at a third of the height at most, so that one below 40 % is drawn from 0.
     """
-    steps, room = (100, 0.1) if spec.x_axis == "batch" else (10, 0.25)
+    steps, room = (1000, 0.1) if spec.x_axis == "batch" else (10, 0.25)
     cut = 15 * low - 5 if spec.compares else steps * low - room
     cut *= spec.percent and spec.kind == "lines"
     return min(math.floor(cut), steps - 1) / steps if cut >= 1 else min(low, 0.0)
@@ -389,8 +389,8 @@ def row_scale(low: float, high: float, rows: int, *, above: int = 0, log: bool =
         below = max(0, below) + log * max(0, min(free // 2, apart - 1 - below))  # no tick more
         last = min(first + (rows - 1 - below) // apart, math.ceil(high / step - 1e-9))
         cost = each * rows / span + 0.6 * (step - 1) * log + 0.15 * max(0, 3 + first - last)
-        cost += 0.5 * (last < first + 2)
-        cost += 0.15 * max(0, last - first - 5) + 0.5 * (not above and last * step < high - 1e-9 * span)
+        cost += 0.5 * (last < first + 2) + 0.15 * max(0, last - first - 5)
+        cost += 0.5 * (not (above or log) and last * step < high - 1e-9 * span)
         if free >= 0 and cost < best:
             edge = start - (below + 0.5) * each
             ticks = tuple(step * at for at in range(first, last + 1))

@@ -296,7 +296,7 @@ class ChartsPane(Pane, Container, can_focus=True):
             self._turn[name] += 1
             self._alone = True  # four charts are the first of each view
         else:
-            self.app.notify("This view has no other chart.", timeout=ANSWER_S)
+            self.app.notify(f"{VIEWS[name]} has no other chart. 1 to 5 show the views.", timeout=ANSWER_S)
         self._chosen = name
         self.on_resize()
 
