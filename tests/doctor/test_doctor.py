@@ -148,9 +148,9 @@ def test_what_was_not_looked_at_is_neither_fine_nor_missing():
     assert statuses(trials) == {"gpu-job": "skipped"}
     (none,) = _check_trials(line, replace(PROFILE, gpus_per_node=0), wanted, probe())  # type: ignore[arg-type]
     assert none.status == "skipped" and "no GPU in the queue acc_debug" in none.sentence
-    line.ask = lambda call: call.read(CommandResult(b"", b"invalid partition specified: gpux", 1))
+    line.ask = lambda call: call.read(CommandResult(b"PartitionName=acc", b"invalid partition", 1))
     (found,) = _check_trials(line, replace(PROFILE, gpus_per_node=0), wanted, probe())  # type: ignore[arg-type]
-    assert "gpux does not exist" in found.sentence and "gpu_queue in the cluster's profile" in found.fix
+    assert "does not exist" in found.sentence and "here: acc. It is gpu_queue in the cluster" in found.fix
 
 
 @pytest.mark.parametrize(("answer", "status", "words"), [

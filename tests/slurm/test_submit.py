@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from labtui.domain.errors import ConnectionLost, SubmitRefused
-from labtui.slurm.job_control import cancel
+from labtui.slurm.job_control import cancel, check_options
 from labtui.slurm.remote_command import Call, CommandResult, T
 from labtui.slurm.submit import (
     BLOCKED,
@@ -311,7 +311,7 @@ def test_a_refused_account_queue_time_limit_or_size_names_what_there_is(site, wo
     site.program("sbatch", f"echo 'sbatch: error: {words}' >&2; exit 1")
     with pytest.raises(SubmitRefused) as caught:
         site.ask(submit(str(site.dir), "job.slurm", TOKEN, NAME, attempt=0))
-    assert named in caught.value.hint
+    assert named in caught.value.hint and named in site.ask(check_options(())).hint
 
 
 def test_a_limit_of_the_queue_asks_nothing_more(site):

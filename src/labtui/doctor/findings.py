@@ -23,8 +23,6 @@ CLOCK_LIMIT_S = 60.0
 OLDEST = (20, 11)
 UNREACHABLE = ("timeout", "no-route", "refused")
 """Failures whose cause may be the network or the site; an unknown host name is neither."""
-TRIAL_MINUTES = 10
-"""The time limit of the trial jobs, which are never submitted."""
 PYTHON_LIMIT_S = 60
 NOT_EXECUTABLE = 126
 
@@ -243,7 +241,7 @@ def trial_options(profile: Profile, wanted: Requirements, *, gpus: int) -> tuple
         "ntasks": "1",
         "cpus-per-task": str(profile.cpus_per_gpu),
         "gres": f"{profile.gres}:{gpus}" if gpus else "",
-        "time": f"00:{TRIAL_MINUTES:02d}:00",
+        "time": "00:10:00",
     }
     return tuple(f"--{name}={value}" for name, value in values.items() if value)
 

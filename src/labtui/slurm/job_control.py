@@ -9,10 +9,12 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.errors import RemoteFailure
-from labtui.domain.model import Stream
+from labtui.domain.model import Stream, plural
 from labtui.domain.state import LOG_ENDINGS, SubmissionState
 from labtui.slurm import values
-from labtui.slurm.remote_command import Call, CommandResult
+from labtui.slurm.probe import ASSOCIATION_FIELDS, parse_associations
+from labtui.slurm.remote_command import Call, CommandResult, shell_file
+from labtui.slurm.site_probe import parse_partitions
 from labtui.slurm.states import sentences
 
 # --------------------------------------------------------------------------- sbatch's answers
@@ -75,13 +77,26 @@ def classify(stderr: str) -> SbatchAnswer:
     )
 
 
+def known_alternatives(key: str, out: str) -> str:
+    """After a refused account, QoS, partition, time or size: a sentence with what is possible; "" if not known."""
+    found, up = parse_associations(out), [each for each in parse_partitions(out) if each.up]
+    names = {"account": [row.account for row in found], "qos": [name for row in found for name in row.qos]}
+    names["partition"] = [each.name for each in up]
+    names["time-limit"] = [f"{each.name} {each.max_seconds / 60:.0f} min" for each in up if each.max_seconds]
+    names["shape"] = [f"{each.name} {plural(each.gpus, 'GPU')} a node" for each in up if each.gpus]
+    names["shape"] += [f"{each.name} {plural(each.max_nodes, 'node')}" for each in up if each.max_nodes]
+    known = ", ".join(dict.fromkeys(names.get(key, ())))
+    heads = {"partition": "Partitions here", "time-limit": "Time limits here", "shape": "Most for a job here"}
+    return f"{heads.get(key, 'Open to you')}: {known}." if known else ""
+
+
 def check_script(script: str, options: Sequence[str] = ()) -> Call[SbatchAnswer]:
     """Run ``sbatch --test-only`` on a job script; nothing is submitted, and no file is needed."""
     return Call(
         name="test-only",
-        script='script=$1\nshift\nprintf %s "$script" | limit 60 sbatch --test-only "$@"',
-        arguments=(script, *options),
-        limit_s=75,
+        script=shell_file("refused", "test-only"),
+        arguments=(",".join(ASSOCIATION_FIELDS), script, *options),
+        limit_s=115,
         read=_read_test_only,
     )
 
@@ -93,14 +108,14 @@ def check_options(options: Sequence[str]) -> Call[SbatchAnswer]:
 
 def _read_test_only(result: CommandResult) -> SbatchAnswer:
     """The answer; an unknown exit status is "not ok", with a sentence that says so."""
-    text = f"{result.err}\n{result.out}"
     if result.status == 0:
-        return SbatchAnswer(sentence="Slurm would accept this job.", detail=text.strip())
+        return SbatchAnswer(sentence="Slurm would accept this job.", detail=result.err.strip())
     if result.status is None:
         sentence, hint = "Slurm gave no answer about this job script.", "Ask again in a moment."
         return SbatchAnswer(key=NO_ANSWER, sentence=sentence, hint=hint, wait=True)
-    refusal = classify(text)
-    return replace(refusal, wait=refusal.wait or refusal.key == NO_ANSWER)
+    refusal = classify(result.err)
+    hint = f"{refusal.hint} {known_alternatives(refusal.key, result.out)}".strip()
+    return replace(refusal, hint=hint, wait=refusal.wait or refusal.key == NO_ANSWER)
 
 
 # --------------------------------------------------------------------------- commands about a job

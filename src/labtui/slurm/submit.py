@@ -21,12 +21,11 @@ from functools import partial
 import msgspec
 
 from labtui.domain.errors import RemoteFailure, SubmitRefused, failure
-from labtui.domain.model import JobView, plural
+from labtui.domain.model import JobView
 from labtui.slurm import queue
-from labtui.slurm.job_control import SbatchAnswer, classify
-from labtui.slurm.probe import ASSOCIATION_FIELDS, parse_associations
+from labtui.slurm.job_control import SbatchAnswer, classify, known_alternatives
+from labtui.slurm.probe import ASSOCIATION_FIELDS
 from labtui.slurm.remote_command import PROGRAM_LIMIT_S, TIMED_OUT, UNSET, Call, CommandResult, shell_file
-from labtui.slurm.site_probe import parse_partitions
 from labtui.slurm.values import job_id, number
 
 CONTROL_DIR = ".labtui"
@@ -73,7 +72,7 @@ def submit(
     fields = ",".join(ASSOCIATION_FIELDS)
     return Call(
         name="submit",
-        script=shell_file("submit"),
+        script=shell_file("refused", "submit"),
         arguments=(remote_dir, f"{attempt:d}", comment_of(token), *limits, fields, *words),
         limit_s=SBATCH_LIMIT_S + 2 * PROGRAM_LIMIT_S + 15,
         read=_read_submitted,
@@ -96,21 +95,8 @@ def _read_submitted(result: CommandResult) -> str:
         raise failure("not-asked-slurm", wait=True)
     if refusal.unclear:
         raise RemoteFailure(refusal.sentence, refusal.hint)
-    hint = f"{refusal.hint} {_hint_alternatives(refusal.key, result.out)}".strip()
+    hint = f"{refusal.hint} {known_alternatives(refusal.key, result.out)}".strip()
     raise SubmitRefused(refusal.sentence, hint, wait=refusal.wait)
-
-
-def _hint_alternatives(key: str, out: str) -> str:
-    """After a refused account, QoS, partition, time or size: a sentence with what is possible; "" if not known."""
-    found, up = parse_associations(out), [each for each in parse_partitions(out) if each.up]
-    names = {"account": [row.account for row in found], "qos": [name for row in found for name in row.qos]}
-    names["partition"] = [each.name for each in up]
-    names["time-limit"] = [f"{each.name} {each.max_seconds / 60:.0f} min" for each in up if each.max_seconds]
-    names["shape"] = [f"{each.name} {plural(each.gpus, 'GPU')} a node" for each in up if each.gpus]
-    names["shape"] += [f"{each.name} {plural(each.max_nodes, 'node')}" for each in up if each.max_nodes]
-    known = ", ".join(dict.fromkeys(names.get(key, ())))
-    heads = {"partition": "Partitions here", "time-limit": "Time limits here", "shape": "Most for a job here"}
-    return f"{heads.get(key, 'Open to you')}: {known}." if known else ""
 
 
 def parse_submit(stdout: str, taken: Container[str] = ()) -> str | None:

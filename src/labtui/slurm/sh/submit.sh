@@ -1,6 +1,5 @@
 # shellcheck shell=bash
-# Runs sbatch at most once: only after creating a directory, where its answer is kept. After a refused account,
-# QoS, partition, time limit or size it prints what there is.
+# Runs sbatch at most once: only after creating a directory, where its answer is kept.
 # Arguments: DIRECTORY ATTEMPT COMMENT SQUEUE_SECONDS SBATCH_SECONDS ASSOCIATION_FIELDS SBATCH_WORD...
 # Exit status: sbatch's; 74 no directory, 75 squeue failed and sbatch was not run, 76 the attempt was blocked.
 cd -- "$1" >/dev/null || exit 74
@@ -30,8 +29,5 @@ fi
 ended "$status"
 cat "$lock/out"
 cat "$lock/err" >&2
-if [ "$status" -ne 0 ] && grep -qiE '(invalid|no) (account|qos)|(account|qos).*not (valid|allowed|permitted)|NotAllowed' "$lock/err"; then
-    limit 20 sacctmgr --readonly --noheader --parsable2 show assoc where user="$(id -un)" format="$associations"
-fi
-[ "$status" -ne 0 ] && grep -qiE 'invalid partition|time ?limit|not available|node count' "$lock/err" && limit 20 scontrol --oneliner show partition
+[ "$status" -ne 0 ] && alternatives "$associations" "$(cat "$lock/err")"
 exit "$status"
