@@ -100,6 +100,8 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     program: Program | None = None
     """The program whose time this is: one sample, no epochs."""
     processes: int | None = None
+    data_set: str | None = None
+    """The images that it trains on, if the job's header says so."""
     size: str | None = None
     """The size of a program's problem as its line prints it."""
     gpu_kind: str | None = None

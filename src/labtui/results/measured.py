@@ -91,7 +91,7 @@ class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True):
 
     `source` is the log's path as given (bare files) or its name in the lab folder. Runs with a `mark` are never pooled
     with others. `live`: the run is in progress. `no_gpu`: the log shows that the training found no GPU. `data_set`
-    names the images where a lab has several data sets ("" for others and for bare logs). `job_name`
+    names the images where a lab has several data sets ("" for others and for logs without labtui's header). `job_name`
     stands for the model where neither plan nor log names one. `takes_images`: the edition's number of images applies,
     since the script is the edition's, as labtui sent it. `startup` is what its job took beside the epochs, in seconds
     for each of its runs; None while that is not known.
@@ -202,7 +202,8 @@ def measured_from_reports(reports: Iterable[tuple[str, LogReport]]) -> tuple[Mea
             pieces = PurePath(path).name.split(".")  # %x.%j.out
             job = pieces[-2] if len(pieces) >= 3 and job_id(pieces[-2]) else ""
             log = path if run.stream == "out" else f"{path.removesuffix('.out')}.err"
-            measured.append(MeasuredRun(run=told, job_id=job, source=log, mark=run.mark, no_gpu=bool(seen)))
+            read = MeasuredRun(run=told, job_id=job, source=log, mark=run.mark, no_gpu=bool(seen))
+            measured.append(replace(read, data_set=run.data_set or ""))
     return tuple(measured)
 
 

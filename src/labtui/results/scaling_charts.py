@@ -10,7 +10,7 @@ from labtui.domain.model import Interval, Program
 from labtui.results import charts as specs
 from labtui.results import messages, numbers, scaling
 from labtui.results.charts import ChartSpec, Point, Series, interval_point, make_chart
-from labtui.results.grouping import devices
+from labtui.results.grouping import devices, natural
 from labtui.results.measured import MeasuredRun, longest, policy
 from labtui.results.numbers import percent_text, rate_text, ratio_text, seconds_text, shown_bounds
 from labtui.results.rows import ResultRow, Results, of_rows
@@ -188,7 +188,7 @@ def tuned_charts(rows: Sequence[ResultRow]) -> Iterator[ChartSpec]:
 
 def _tuning_chart(rows: Sequence[ResultRow], key: str) -> ChartSpec:
     labels = messages.tuning_labels(rows)
-    order = sorted(zip(labels, rows, strict=True), key=lambda pair: (_numbers(pair[0]), pair[0]))
+    order = sorted(zip(labels, rows, strict=True), key=lambda pair: natural(pair[0])[::-1])  # by number
     marks = enumerate(points_of("tuning", [row for _, row in order]))
     points = tuple(replace(mark, x=float(x)) for x, mark in marks)
     first = rows[0].configuration
@@ -210,15 +210,10 @@ def _tuning_chart(rows: Sequence[ResultRow], key: str) -> ChartSpec:
 _NUMBER = re.compile(r"\b\d[\d,]*")
 
 
-def _numbers(label: str) -> list[int]:
-    """The numbers in a label: a sort key that puts 8 workers before 10."""
-    return [int(word.replace(",", "")) for word in _NUMBER.findall(label)]
-
-
 def _shared_labels(labels: Sequence[str]) -> tuple[str, list[str]]:
     """The axis label and the tick labels: the word that all labels share and their numbers, else the whole labels."""
     words = {_NUMBER.sub("", label).strip().removesuffix("s") for label in labels}
-    if len(words) > 1 or any(len(_numbers(label)) != 1 for label in labels):
+    if len(words) > 1 or any(len(_NUMBER.findall(label)) != 1 for label in labels):
         return "as tuned", list(labels)
     word = words.pop()
     axis = "batch per GPU" if word == "batch" else f"{word}s"

@@ -103,9 +103,8 @@ def _known_names(path: Path) -> dict[str, set[str]]:
 
 def lab_results(state: LabState, edition: Edition | None) -> Results:
     """The results of a lab folder; of one whose edition cannot be read, with what its logs say alone."""
-    if edition is None:
-        return compute_results(measured_from_state(state))
-    return compute_results(measured_from_state(state, edition.run_scripts), images=edition.images)
+    scripts, images = (edition.run_scripts, edition.images) if edition is not None else ((), None)
+    return compute_results(measured_from_state(state, scripts), images=images)
 
 
 def gather_evidence(

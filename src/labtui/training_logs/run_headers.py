@@ -41,10 +41,9 @@ _COUNTS = (
 _TAKES: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(_COUNTS, lambda text: whole_number(text.replace(",", "")) or None),
     "n_gpus": lambda text: whole_number(text) if len(text) < 6 else None,
-    "framework": str.strip,
+    **dict.fromkeys(("framework", "data_set", "gpu_kind"), str.strip),
     "model": short_model,
     "device": device_of,
-    "gpu_kind": str.strip,
     "learning_rate": lambda text: plain_number(text) or None,
 }
 
