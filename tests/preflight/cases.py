@@ -188,8 +188,8 @@ BROKEN = [
     Case("short-limit", "within the forecast", forecast=Interval(4000, 2400, 6000)),
     Case("short-limit", "beyond the queue's longest", {"job.slurm": ((TIME, "#SBATCH --time 02:00:00"),)}, fixable=False, forecast=Interval(8000, 8000, 9000)),
     Case("path-missing", "asked", remote={SIF: False}, fixable=False),
-    job("path-missing", "an own command's data", ("module purge", "python my.py --dataset-path=/gpfs/images\nmodule purge"), remote={"/gpfs/images": False}, fixable=False, severity="warning"),
-    job("path-missing", "an own command's Python", ("module purge", "/opt/conda/bin/python my.py\nmodule purge"), remote={"/opt/conda/bin/python": False}, fixable=False, severity="warning"),
+    *(job("path-missing", f"missing: {text}", ("module purge", f"{text}\nmodule purge"), remote={name: False}, fixable=False, severity="warning") for text, name in (
+        ("python my.py --dataset-path=/gpfs/images", "/gpfs/images"), ("/opt/conda/bin/python my.py", "/opt/conda/bin/python"), ("python3 /opt/a/x.py", "/opt/a/x.py"), ("python3 -u ~/a/x.py", "a/x.py"), ("python3 $HOME/x.py", "x.py"))),
     job("path-missing", "asked", ("module purge", "export CIFAR10_DATA=/gpfs/cifar/data\nmodule purge"), remote={"/gpfs/cifar/data": False}, fixable=False),
     *(job("script-option", option, (RUN1, RUN1.replace("--epochs", option))) for option in ("--foo bar --epochs", "--epoch-count")),
     job("script-option", "with a value in quotes", (RUN1, f'{RUN1} --foo "a b"'), fixable=False),

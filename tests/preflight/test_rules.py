@@ -125,8 +125,7 @@ def test_other_job_scripts_in_the_folder_do_not_stop_a_submission():
     # without a submission every one is checked
     job_script, program = b"#!/bin/bash\r\n#SBATCH --account <account>\r\n", "x = “a”\n".encode()
     files = {"a.slurm": job_script, "b.py": program}
-    rules = {f.rule for f in preflight(files, None, PROFILE, ACCOUNT)}
-    assert {"crlf", "placeholder"} <= rules
+    assert {"crlf", "placeholder"} <= {f.rule for f in preflight(files, None, PROFILE, ACCOUNT)}
 
 
 def test_the_paths_worth_asking_the_cluster_about():
@@ -141,7 +140,8 @@ def test_the_paths_worth_asking_the_cluster_about():
     gone = preflight(files, draft(), PROFILE, ACCOUNT, remote=dict.fromkeys(paths, False))
     assert {f.rule for f in gone} == {"path-missing"}
     files["job.slurm"] += b"\nX=/gpfs/own\npython my.py --data $X/\npython my.py --data_dir /tmp/unpacked\n"
-    assert {*paths_to_ask(ScriptContext(files, draft(), PROFILE))} == {*paths, "/gpfs/own"}
+    files["job.slurm"] += b"python3 /tmp/a.py\nsingularity run c.sif python /b.py\nsrun -n1 python ~/c.py\n"
+    assert {*paths_to_ask(ScriptContext(files, draft(), PROFILE))} == {*paths, "/gpfs/own", "c.py"}
 
 
 def test_where_no_node_has_a_gpu_none_is_advised():

@@ -190,9 +190,8 @@ class RemoteFiles:
         Raises:
             RemoteFailure: no space, no permission, no such directory.
         """
-        temporary = (
-            f"{posixpath.dirname(path) or '.'}/.{posixpath.basename(path)}.{secrets.token_hex(4)}.part"
-        )
+        folder, name = posixpath.split(path)
+        temporary = posixpath.join(folder, f".{name}.{secrets.token_hex(4)}.part")
         with self._channel(path, otherwise="no-write") as sftp:
             try:
                 sftp.putfo(io.BytesIO(data), temporary)  # compares the sizes
@@ -292,14 +291,13 @@ def plan_push(files: Mapping[str, bytes]) -> tuple[PushFile, ...]:
     return tuple(_plan_file(path, data) for path, data in sorted(files.items()))
 
 
+_NO_FILE_INSIDE = re.compile(r"\A(?:/|\.\.?(?:/|\Z)|[A-Za-z]:)|[\x00-\x1f\x7f]")
+"""A normal path that leads out of the directory, or is no file name."""
+
+
 def _plan_file(path: str, data: bytes) -> PushFile:
     clean = posixpath.normpath(path.replace("\\", "/"))
-    bad = (
-        clean.startswith(("/", "../"))
-        or clean in (".", "..")
-        or re.search(r"[\x00-\x1f\x7f]|^[A-Za-z]:", clean)
-    )
-    if bad:
+    if _NO_FILE_INSIDE.search(clean):
         raise failure("bad-push", path=path)
     script = data.startswith(b"#!")
     if script or clean.endswith(_TEXT_SUFFIXES):

@@ -183,9 +183,8 @@ def check_slurm(probe: SlurmProbe) -> Iterator[Check]:
 
 def choose_account(probe: SlurmProbe, wanted: Requirements, profile: Profile) -> str:
     """The account to use: the required one, the profile's, or the only one this user has; else ""."""
-    meant = profile.account_of(wanted.account)
-    names = list(dict.fromkeys(item.account for item in probe.associations or ()))
-    return meant or (names[0] if len(names) == 1 else "")
+    names = {item.account for item in probe.associations or ()}
+    return profile.account_of(wanted.account) or (names.pop() if len(names) == 1 else "")
 
 
 def check_account(probe: SlurmProbe, meant: str) -> Check:

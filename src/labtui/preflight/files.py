@@ -34,14 +34,18 @@ _ABSOLUTE_PATH = re.compile(r"/(?:[\w.+-]+/)*[\w.+-]+/?")
 _DATA_OPTION = re.compile(r"\s--data(?:set)?(?:[-_](?:dir|path|root|folder))?[= ]+(?!/tmp/|/dev/)([/$]\S+)")
 """The data folder in a training's command, except on the node's own disk."""
 _PROGRAM = re.compile(r"(?<!\S)/\S+/bin/\S+")
+_SCRIPT = re.compile(
+    r"(?:srun\s+(?:-\S+\s+)*)?(?:\S+/)?python[\d.]*\s+(?:-\w+\s+)*((?!/tmp/)(?:~|\$HOME)?/\S+\.py)(?!\S)"
+)
+"""A command that runs a Python script by its whole path or from home, outside a container."""
 
 
 def absolute_paths(code: str) -> Iterator[str]:
-    """The absolute paths in a line of code, and those below ``$HOME``, which are returned relative to it."""
+    """The absolute paths in a line of code, and those below ``$HOME`` or ``~``, which are returned relative to it."""
     for word in split_words(code) if "/" in code else ():
         for piece in re.split(r"[\s=:,;<>|&()\[\]]+", word.replace('"', "").replace("'", "")):
-            if _ABSOLUTE_PATH.fullmatch(piece.removeprefix("$HOME")):
-                yield piece.removeprefix("$HOME/").rstrip("/")
+            if _ABSOLUTE_PATH.fullmatch(piece.removeprefix("$HOME").removeprefix("~")):
+                yield piece.removeprefix("$HOME/").removeprefix("~/").rstrip("/")
 
 
 def alternative_path(path: str) -> str:
@@ -72,9 +76,11 @@ def paths_to_ask(context: ScriptContext) -> tuple[str, ...]:
 
 
 def _named_paths(context: ScriptContext) -> list[str]:
-    """The data folders that the trainings' commands name, and the programs that they start by a whole path."""
+    """The data folders and programs that the trainings' commands name by a whole path, and scripts."""
     commands = [command.text for job in context.jobs for command in job.launches]
     named = [each for text in commands for each in (*_DATA_OPTION.findall(text), *_PROGRAM.findall(text))]
+    runs = (_SCRIPT.match(command.text) for job in context.jobs for command in job.filled)
+    named += [found[1] for found in runs if found]
     return [path for each in named for path in absolute_paths(each)]
 
 
