@@ -133,15 +133,15 @@ def test_a_number_stands_right_of_its_mark_on_the_side_that_its_line_and_the_ide
     assert label.xpath("c:dLblPos/@val") == ["r"] and (float(label.xpath("c:layout//c:y/@val")[0]) < 0) is up
 
 
-def test_panels_begin_at_one_height_and_the_axis_is_named_once(tmp_path):
+def test_panels_have_one_place_and_one_scale_and_the_axis_is_named_once(tmp_path):
     names = ("a", "b", "a much longer name than the others")
-    runs = (replace(measured_run(n, [13.0 / n + 2] * 3), data_set=name) for n in (1, 2) for name in names)
+    runs = (replace(measured_run(n, [13.0 / n + 2] * 3), data_set=name) for n in (1, 1, 2) for name in names)
     spec = epoch_chart(compute_results(runs))
     document = document_of(tmp_path, "hpc4ai-ch10", full=False)
     document = replace(document, pages=(Page(title="", charts=(spec,)),))
     slides = presentation_of(pptx(document)).slides
     spaces = [s.chart._chartSpace for slide in slides for s in slide.shapes if s.has_chart]
-    places = {tuple(space.xpath("c:chart/c:plotArea/c:layout//@val")) for space in spaces}
+    places = {tuple(space.xpath("//c:plotArea/c:layout//@val|//c:valAx[1]//c:max/@val")) for space in spaces}
     assert len(spaces) == len(panels(spec)) > 4 and len(places) == 1 and "inner" in min(places)
     above = [space.xpath("(//c:ser)[last()]/c:spPr//a:schemeClr/@val") for space in spaces]
     assert above == [["accent1"]] * len(spaces), "the chosen line lies over the grey ones"

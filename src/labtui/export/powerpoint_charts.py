@@ -223,7 +223,7 @@ def _axes(chart: Any, spec: ChartSpec, *, named: bool) -> tuple[float, float]:
         crowded = step < span / drawing.MAX_TICKS
         step = 2 ** math.ceil(math.log2(span / drawing.MAX_TICKS)) if crowded else max(1, round(step))
         across.minimum_scale = 0 if spec.over_time or first <= step else first - step
-        across.maximum_scale = last + span * (0.22 if spec.over_time and not named else 0.45)
+        across.maximum_scale = last + span * (0.22 if spec.over_time and not (named or panel) else 0.45)
         across.major_unit = float(step)
         # a format hides two kinds of numbers: of several that nobody ran, all stand on the axis
         missing = [x for x in range(step, int(last), step) if x not in ticks and not spec.over_time]
