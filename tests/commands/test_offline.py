@@ -230,8 +230,8 @@ def test_the_queue_and_watch_say_that_no_time_was_read(folder, command):
     with open_session(folder.path, start=False) as session:
         before = session.state
         session._journal.change(*live_run("lt1", "10.5", 1, spec(), "7", 0), ended(1, "completed"))
-        told = [line for _, _, said in news_of(before, session.state, {}) for line in said]
-    assert any(" done; no epoch time was read (see" in line for line in told), told
+        *_, (row, _, told) = news_of(before, session.state, {})
+    assert row["run"] == 1 and " done; no epoch time was read (see" in told[0], "the name that a snapshot has"
     assert "no epoch time was read" in command(["queue", "--offline"]).out
 
 

@@ -243,7 +243,7 @@ def _news_of_run(
     name = f"{state.called(new, names).label}{mark_words(state.mark_of(new))}"
     epochs = old.epochs if old is not None else ()
     if epochs and epochs[:1] != new.epochs[:1]:
-        yield {"type": "samples-reset", "run_ids": [new.run_id]}, about, ()
+        yield {"type": "samples-reset", "run": new.run_id}, about, ()
         epochs = ()
     known = {sample.epoch: sample for sample in epochs}
     for sample in (each for each in new.epochs if known.get(each.epoch) != each):
@@ -251,8 +251,7 @@ def _news_of_run(
         took = seconds_text(sample.seconds)
         bounds = f" ({bounds})" if (bounds := bounds_text(sample.seconds, took)) else ""
         line = f"epoch {sample.epoch}{of}  {took} s{bounds}  {metrics_text(sample.metrics)}"
-        row = {"type": "epoch", "run_id": new.run_id, "sample": sample}
-        yield row, about, (f"{about}  {name}  {line}",)
+        yield {"type": "epoch", "run": new.run_id, "sample": sample}, about, (f"{about}  {name}  {line}",)
     changed = old is None or (old.outcome, old.diagnosis) != (new.outcome, new.diagnosis)
     if new.outcome is not None and changed:
         found = ((f"    {each.place}: {each.text}", f"    {each.advice}") for each in new.diagnosis)
@@ -261,7 +260,7 @@ def _news_of_run(
         slurms = first_sentence(explain_reason(job.reason)) if job is not None else ""
         why = "; no epoch time was read (see `labtui results`)" * lacks_time or f"  {slurms}".rstrip()
         said = (f"{about}  {name}  {new.cause}{why}", *(line for pair in found for line in pair))
-        row = {"type": "run-ended", "run_id": new.run_id, "outcome": new.outcome, "diagnosis": new.diagnosis}
+        row = {"type": "run-ended", "run": new.run_id, "outcome": new.outcome, "diagnosis": new.diagnosis}
         yield row, about, said
 
 

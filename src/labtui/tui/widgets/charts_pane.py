@@ -84,8 +84,7 @@ class ChartView(Widget, can_focus=False):
     def show(self, spec: ChartSpec | None) -> None:
         """Show a chart with its own heading; the line of the run that is chosen beside it stands out."""
         self.heading, self.spec = spec.heading.split(",")[0] if spec is not None else "", spec
-        line = self.query_ancestor(Pane).view.line
-        self.cursor = Cursor(line_of(spec, run=line.run_id if line is not None else None))
+        self.cursor = Cursor(line_of(spec, run=self.query_ancestor(Pane).view.run_id))
 
     def on_mount(self) -> None:
         """Redraw in the new colours when the theme changes."""

@@ -40,10 +40,7 @@ def draw(spec: ChartSpec, width: int, height: int, look: Roles, cursor: Cursor) 
 
 
 def in_words(name: str, room: int) -> str:
-    """A name in so many cells: of one that is too long its first and last words; "" if these have no room.
-
-    A number is never left out with a word: it may tell the name apart.
-    """
+    """A name in so many cells: of a long one the first word, the last, and all numbers; "" if these have no room."""
     first, *rest = name.split(" ")
     left = 0
     while left + 1 < len(rest) and cell_len(name) > room and rest[left].replace("-", "").isalpha():
@@ -282,11 +279,13 @@ class _Drawing:
         mark, style = self._look(at)
         for back, point in zip(range(len(points))[::-1], points, strict=True):
             here, hollow = self.cursor == Cursor(at, point.x), point.live or point.hollow
-            # a line among many has its letter at epochs of its own
-            between = (back - at) % len(self.measured) if mark.isalpha() else back % self.apart
+            column, row, up = self._column(point.x), self._row(point.y), self._height(point.y)
+            # a line among many has its letter at epochs of its own, and marks on one cell take turns
+            apart = 1 if mark.isalpha() else self.apart
+            shared = mark.isalpha() or (not self.listed and self.marked.get((column, row), at) != at)
+            between = back % apart or (shared and (back // apart - at) % len(self.measured))
             if self.spec.over_time and between and points[1:] and not (here or point.hollow):
                 continue
-            column, row, up = self._column(point.x), self._row(point.y), self._height(point.y)
             ends = [self._height(y) - up for y in (point.lo, point.hi) if y is not None]
             if ends and ends[0] < -1 and ends[1] > 1:  # both ends are seen
                 for y in range(round(4 * (self.rows - up - ends[1])), round(4 * (self.rows - up - ends[0]))):
