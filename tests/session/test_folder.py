@@ -45,7 +45,7 @@ def test_comments_and_other_tables_survive_saving(tmp_path):
 
 
 @pytest.mark.parametrize("text", [
-    *("", "[lab]\n", "not toml at all [", "lab = 3\n", "\x00\xff", "a." * 20_000 + "b = 1"),
+    *("", "[lab]\n", "not toml at all [", "lab = 3\n", "\x00\xff", "a." * 20_000 + "b = 1", '"=".' * 20_000 + "b = 1"),
     '[lab]\nedition = 5\n[cluster]\nprofile = "x"\n',
     '[lab]\nedition = "a"\n[cluster]\nprofile = "x"\ncontainer = "~/my.sif"\n',
     '[lab]\nedition = "a"\naccount = "it is one of [cluster]"\n[cluster]\nprofile = "x"\n',

@@ -14,8 +14,8 @@ import msgspec
 
 _T = TypeVar("_T")
 _LOCK = threading.RLock()
-MAX_DOTS = 200
-"""In a key of a TOML file: reading one takes time and memory that grow with the square of its parts."""
+MAX_DOTS, MAX_TOML_CHARACTERS = 50, 200_000
+"""In a line of a TOML file, and of the file: the time of `tomllib` grows with the square of the parts of a key."""
 
 
 def convert(value: object, kind: type[_T], *, strict: bool = True) -> _T:
@@ -43,7 +43,7 @@ def json_text(value: object, *, indent: int = 1) -> str:
 
 
 def from_toml(text: str) -> dict[str, Any]:
-    """`tomllib.loads`. Raises ValueError (`tomllib.TOMLDecodeError` is one), also for a key of very many parts."""
-    if any(part.count(".") > MAX_DOTS for line in text.splitlines() for part in line.split("=")):
-        raise ValueError("a key has too many parts")
+    """`tomllib.loads`. Raises ValueError (`tomllib.TOMLDecodeError` is one), also for a file that would take long."""
+    if len(text) > MAX_TOML_CHARACTERS or any(line.count(".") > MAX_DOTS for line in text.split("\n")):
+        raise ValueError("a key has too many parts, or the file is too long")
     return tomllib.loads(text)

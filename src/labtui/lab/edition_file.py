@@ -18,7 +18,6 @@ from labtui.lab.edition import Edition
 from labtui.lab.edition_rules import cross_references, suggest
 from labtui.lab.fields import Place, Problem
 
-MAX_FILE_CHARACTERS = 1_000_000
 MAX_TEXT_CHARACTERS = 8_000
 _HINT = "docs/editions.md lists every field."
 _INVISIBLE = re.compile(
@@ -94,9 +93,6 @@ def _loads(text: str) -> Mapping[str, Any]:
 
 
 def _read_toml(text: str, path: str) -> Mapping[str, Any]:
-    if len(text) > MAX_FILE_CHARACTERS:
-        sentence = f"The file has more than {MAX_FILE_CHARACTERS:,} characters, the maximum of an edition."
-        raise _error(path, None, sentence)
     try:
         return _loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -106,7 +102,7 @@ def _read_toml(text: str, path: str) -> Mapping[str, Any]:
         sentence = f"This is not valid TOML: {message[:1].lower()}{message[1:]}."
         raise _error(path, line, sentence) from None
     except (ValueError, RecursionError):
-        sentence = "A number has too many digits, a key too many parts, or the file is nested too deeply."
+        sentence = "A number has too many digits, a key too many parts, or the file is too long or nested too deeply."
         raise _error(path, None, sentence) from None
 
 

@@ -130,7 +130,7 @@ def _toml(text: str, name: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         why = str(error)
     except (RecursionError, ValueError):
-        why = "it is nested too deeply, a key has too many parts, or a number too many digits"
+        why = "it is too long or nested too deeply, a key has too many parts, or a number too many digits"
     raise failure("not-toml", file=name, text=why)
 
 
