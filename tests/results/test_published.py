@@ -310,12 +310,12 @@ def test_the_three_charts_of_a_study():
     assert f"| {float(hours):.3f} |\n" in markdown_text(study_results(), ""), "GPU-hours are the last column"
     assert len({label[:27] for label in distinct(names)}) == len(names), "cut, they still differ"
     two = [run_of(each, each["rows"][0]) for each in RUNS if each["rows"][0]["batch"] == 1024]
-    over = next(each for each in catalogue(compute_results(two)) if each.family == "batch-accuracy")
+    steady = run_of(RUNS[0] | {"policy": "constant"}, RUNS[0]["rows"][0])  # no policy
+    _, rates, over = (c for c in catalogue(compute_results([*two, steady])) if c.view == "training")
+    assert rates.notes == ("Trainings with a constant rate are not shown.",)
     assert over.x_label == "GPUs" and over.message.endswith("1,024: 74.7 % on 8 GPUs, 74.8 % on 32 GPUs")
     assert [(point.x, point.label) for point in over.series[0].points] == [(8, "74.7 %"), (32, "74.8 %")]
-    table = RUNS[0] | {"policy": "constant"}  # no policy
-    keys = {chart.key for chart in catalogue(compute_results([run_of(table, row) for row in table["rows"]]))}
-    assert not keys & {"learning-rate", "error", "batch-accuracy"}
+    assert not {"learning-rate", "error"}.intersection(c.key for c in catalogue(compute_results([steady])))
     row = RUNS[0]["rows"][0]
     twice = [replace(run_of(RUNS[0], row | {"top1": 88 - n}), run_id=n, task_id="8") for n in (8, 25)]
     twice[0].run.epochs[0].metrics["learning_rate"] = 0.0  # has no place on a logarithmic axis

@@ -295,7 +295,7 @@ def study_charts(results: Results) -> Iterator[ChartSpec]:
     where = f", on {devices(*sizes)}" if len(sizes) == 1 < len(lines) else ""
     errors = [each for each in errors if len(each.points) > 1]
     yield _over_epochs("error", errors, message=messages.study_message("error", lines, alone) + where)
-    yield _rate_chart([each for each in rates if len({p.y for p in each.points}) > 1])
+    yield _rate_chart(rates)
     ticks = tuple((float(at), f"{at:,}") for at in sorted({at for line in lines.values() for at in line}))
     hues = scaling_charts.hues_of_policies(tuned)
     series = [Series(name=name, points=tuple(line.values()), hue=hues[name]) for name, line in lines.items()]
@@ -319,11 +319,14 @@ def _which_runs(runs: Sequence[MeasuredRun], drawn: Iterable[Mapping[int, Point]
 
 
 def _rate_chart(rates: Sequence[Series]) -> ChartSpec:
-    """Learning rates over epochs, logarithmic where they fall far: a warm-up's first 0 has no place there."""
+    """Learning rates that change, logarithmic where they fall far: a warm-up's first 0 has no place there."""
+    constant = [each for each in rates if len({p.y for p in each.points}) == 1]
+    rates = [each for each in rates if each not in constant]
+    notes = ("Trainings with a constant rate are not shown.",) * bool(constant)
     said, levels = _learning_message(rates), [p.y for each in rates for p in each.points if p.y > 0]
     if wide := max(levels, default=0.0) >= specs.WIDE * min(levels, default=1.0):
         rates = [replace(each, points=tuple(p for p in each.points if p.y > 0)) for each in rates]
-    return _over_epochs("learning-rate", rates, y_log=wide, message=said)
+    return _over_epochs("learning-rate", rates, y_log=wide, message=said, notes=notes)
 
 
 _SHARES = {10: "a tenth", 100: "a hundredth", 1000: "a thousandth"}
