@@ -225,7 +225,7 @@ def test_long_tables_and_listings_continue_under_the_same_title_and_a_state_has_
     slides = list(presentation_of(pptx(replace(document, pages=pages))).slides)[1:]
     wide = replace(table, headings=("epoch time",) * 40, rows=(("1",) * 40,), numeric=(True,) * 40)
     assert pptx(replace(document, pages=(Page(title="Wide", blocks=(wide,)),))), "it comes to an end"
-    assert all(any(shape.has_table for shape in slide.shapes) for slide in slides), "no note alone"
+    assert all(max(len(s.table.rows) for s in each.shapes if s.has_table) > 3 for each in slides), "alone"
     told = Answer(1, "Why?", (plain("word " * 100), plain("So:"), replace(table, rows=table.rows[:9])))
     slides = presentation_of(pptx(replace(document, pages=(Page(title="Lead", answers=(told,)),)))).slides
     assert any(shape.has_table for slide in slides if "So:" in texts_of(slide) for shape in slide.shapes)

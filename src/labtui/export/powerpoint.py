@@ -318,8 +318,9 @@ class _Slides:
         rest = list(block.rows)
         while rest:
             count = _count_fitting(heights, BOTTOM - note - self.y - heads)
-            if 1 < count < len(rest) and len(rest[count - 1]) == 1:
-                count -= 1  # a heading within the table stays with its rows
+            if count < len(rest):
+                count = max(1, min(count, len(rest) - 3))  # no row begins the next slide alone
+                count -= count > 1 and len(rest[count - 1]) == 1  # a heading stays with its rows
             self._table(block, rest[:count], widths, size)
             self.y += heads + sum(heights[:count]) + _GAP
             rest, heights = rest[count:], heights[count:]

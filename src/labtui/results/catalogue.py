@@ -101,13 +101,8 @@ def _charts(results: Results, model: str | None) -> list[ChartSpec]:
         charts += [replace(chart, mark=joint_mark(row.mark for row in rows)) for chart in made]
     # a single mark shows no speedup, efficiency or acceleration
     told = (chart for chart in charts if any(len(s.points) > chart.compares for s in chart.measured))
-    return [_with_model(chart, model or chart.model) for chart in told]
-
-
-def _with_model(chart: ChartSpec, model: str) -> ChartSpec:
-    """The chart with its network, also in the title; `model` is "" for a chart of several networks."""
-    title = f"{chart.title}, {model}" if model and "," not in chart.title else chart.title
-    return replace(chart, model=model, title=title)
+    named = (replace(chart, model=model or chart.model) for chart in told)
+    return [replace(c, title=f"{c.title}, {c.model}") if c.model and "," not in c.title else c for c in named]
 
 
 def _charts_of(results: Results, *, alone: bool) -> Iterable[ChartSpec]:
