@@ -234,8 +234,7 @@ def read_contents(
     settings = folder.settings()
     edition = load_edition(settings.edition, folder)
     state = stored_state(folder) if state is None else state
-    measurements = measurements_of(folder, state, edition)
-    evidence = gather_evidence(folder, edition, state, results=measurements.results())
+    evidence = gather_evidence(folder, edition, state)
     evidence = replace(evidence, files=evidence.files | frozenset(made))
     return LabContents(
         **asdict(evidence),
@@ -243,7 +242,7 @@ def read_contents(
         edition=edition,
         settings=settings,
         profile=load_profile(settings.profile, folder.path),
-        measurements=measurements,
+        measurements=measurements_of(folder, state, edition),
         checks={check.task_id: check for check in check_all(edition, evidence)},
         today=today or date.today(),
     )

@@ -107,9 +107,7 @@ def lab_results(state: LabState, edition: Edition | None) -> Results:
     return compute_results(measured_from_state(state, scripts), images=images)
 
 
-def gather_evidence(
-    folder: LabFolder, edition: Edition, state: LabState, *, results: Results | None = None
-) -> Evidence:
+def gather_evidence(folder: LabFolder, edition: Edition, state: LabState) -> Evidence:
     """Everything the checks look at: the lab folder as it is now, and what the cluster last reported.
 
     Raises:
@@ -126,7 +124,7 @@ def gather_evidence(
         seen = {}
     return Evidence(
         state=state,
-        results=results or lab_results(state, edition),
+        results=lab_results(state, edition),
         scripts=scripts,
         originals={**_originals(), **{name: scripts[name] for name in folder.unchanged_scripts(files)}},
         exports=tuple(_exports(folder, edition, state)),
