@@ -244,8 +244,8 @@ def test_the_queue_and_check_say_of_a_run_what_the_screens_say(folder, command):
             *live_run("lt3", "10.5", 3, spec(gpus=4), "9", 1),
             observed("lt3", "9", JobPhase.FINISHED, slurm_state="TIMEOUT"),
         )  # fmt: skip
-    node, memory, limit = command(["queue", "--offline"]).out.splitlines()[1:]
-    assert "failed: node failure" in node and "failed: time limit" in limit
+    node, advice, memory, limit = command(["queue", "--offline"]).out.splitlines()[1:]
+    assert "failed: node failure" in node and advice.strip() == found.advice and "failed: time limit" in limit
     assert "failed: out of memory" in memory and "`labtui retry 2`" in memory
     shown = command(["check", "10.5"], 1).out
     assert shown.startswith("✘ 10.5   failed ") and "run 2 ran out of memory." in shown

@@ -423,6 +423,7 @@ async def test_an_error_is_said_once_until_it_is_over_and_the_line_is_a_word_and
 
 async def test_the_page_of_problems_does_not_speak_for_the_runs(session):
     session.feed(*online(), *finished_run("lt1", "10.5", 1, spec(), "77", outcome="failed"))
+    session.feed(changes.planned("own", {9: spec("own")}, job_file="a.sh"), changes.ended(9, "cancelled"))
     session.feed(*live_run("lt2", "10.5", 2, spec(gpus=2), "78", 1))
     async with screens(session) as (app, pilot):
         await until(pilot, lambda: app.view.checks and app.view.run_id == 1)
@@ -431,15 +432,15 @@ async def test_the_page_of_problems_does_not_speak_for_the_runs(session):
         await until(pilot, lambda: "Run 1 failed" in text_of(app) and "Open the log" in text_of(app))
         assert app.view.run_id == 1, "the failed one, though the next one trains"
         await pilot.press("exclamation_mark")
-        await until(pilot, lambda: "! Run 1 failed" in text_of(app) and "no problem" not in text_of(app))
-        assert "press r to see why, R to run it again." in text_of(app), "no run of its size has ended well"
+        await until(pilot, lambda: "! Run 1 failed. Run 9 was cancelled." in text_of(app))
+        assert "press r to see why, R to run them again." in text_of(app), "no run of its size has ended well"
         how = {"spec": spec(gpus=2), "outcome": "unfinished", "started": False}
         never = replace(session.state.runs[1], run_id=2, **how)
         session.feed(lambda state: replace(state, runs={**state.runs, 2: never}))
         both = "! Run 1 failed. Run 2 failed: never started."
         await until(pilot, lambda: both in text_of(app) and "R to run them again." in text_of(app))
         over = replace(never, outcome="cancelled", phase=RunPhase.CANCELLED, epochs=())
-        session.feed(lambda state: replace(state, runs={1: replace(over, run_id=1), 2: over}))
-        await until(pilot, lambda: "! Run 2 was cancelled." in text_of(app))
-        assert ": press R to run it again." in text_of(app), "there is nothing to see"
+        session.feed(lambda state: replace(state, runs={**state.runs, 1: replace(over, run_id=1), 2: over}))
+        await until(pilot, lambda: "! Runs 2, 9 were cancelled." in text_of(app))
+        assert ": press R to run them again." in text_of(app), "there is nothing to see"
         assert instead_of_chart(app.view) == "No run has a time that counts yet."

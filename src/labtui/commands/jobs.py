@@ -124,7 +124,7 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
     specs = [view.state.called(line.run, names) for line in view.every.values()]
     options = distinguishing_words([spec.tuning for spec in specs])
     several = len({spec.data_set for spec in specs}) > 1
-    grid = [["run", "task", "name", "device", "batch", "state", "epochs", "", "job", ""]]
+    grid, below = [["run", "task", "name", "device", "batch", "state", "epochs", "", "job", ""]], [""]
     for row, spec, words in zip(rows, specs, options, strict=True):
         job, line = row["job"] or {}, view.every[row["run"]]
         done = row["outcome"] == "completed"  # the state of its job may come from another run
@@ -137,12 +137,17 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
         batch = f"{row['batch_size']:,}" if row["batch_size"] else "-"
         named = [f"{row['run']}", row["task"] or "own", name, line.run.used.devices, batch]
         mark, job_id = MARKS[view.state.mark_of(line.run)], job.get("job_id", "-")
-        grid.append([*named, line.word, epochs, mark, job_id, _advice_or_cause(view, line) or waits_for])
-    print_table(grid, {"run", "batch", "epochs"}, ["", *(row["limit_warning"] for row in rows)])
+        cause, advice = _cause_and_advice(view, line)
+        grid.append([*named, line.word, epochs, mark, job_id, cause or waits_for])
+        below.append(row["limit_warning"] or advice)
+    print_table(grid, {"run", "batch", "epochs"}, below)
 
 
-def _advice_or_cause(view: View, line: RunLine) -> str:
-    """What to do next after a run that ran out of GPU memory, the cause of another failure, else ""."""
+def _cause_and_advice(view: View, line: RunLine) -> tuple[str, str]:
+    """Why a run failed and what to do about it, "" for what the row says already.
+
+    After GPU memory that ran out, and a process that was lost, what to do stands in place of the cause.
+    """
     from labtui.session.own_jobs import batch_file
     from labtui.tui.guidance import successful_retry
 
@@ -151,12 +156,12 @@ def _advice_or_cause(view: View, line: RunLine) -> str:
         way, item = f"`labtui retry {run.run_id}` plans a smaller batch", line.submission
         if item is not None and item.job_file:
             way = f"halve the batch in {batch_file(run.spec, item.job_file)}"
-        return "" if successful_retry(view, line) else way
+        return "" if successful_retry(view, line) else way, ""
     if run.outcome not in ("oom", "failed"):
-        return ""
-    for found in run.diagnosis[:1]:
-        return first_sentence(found.advice) if found.kind == "process-lost" else found.text
-    return line.slurms_reason
+        return "", ""
+    for each in run.diagnosis[:1]:
+        return (first_sentence(each.advice), "") if each.kind == "process-lost" else (each.text, each.advice)
+    return line.slurms_reason, ""
 
 
 # --------------------------------------------------------------------------- acting on runs

@@ -350,8 +350,7 @@ def title_remark(view: View) -> str:
     if run is None or line.live not in TRAINING or line.word != line.live:
         return ""
     ran = run.took_s or 0.0
-    which = f" (run {run.run_id})" * (len(view.lines) > 1)  # the others have times, too
-    return f" for {words.clock_span(ran)}" * (ran >= 1) + which
+    return f" for {words.clock_span(ran)}" * (ran >= 1) + f" (run {run.run_id})" * (len(view.lines) > 1)
 
 
 def result(view: View) -> tuple[str, str, str]:

@@ -42,8 +42,7 @@ class PlanFinding(msgspec.Struct, frozen=True):
     def where(self) -> str:
         """The file and its lines: ``ResNet50.py, line 41``, ``job.slurm, lines 87, 88``."""
         lines = [str(line) for line in dict.fromkeys(each.line for each in self.every) if line]
-        place = f", line{'s' * (len(lines) > 1)} {', '.join(lines)}" if lines else ""
-        return f"{self.finding.file}{place}"
+        return self.finding.file + (f", line{'s' * (len(lines) > 1)} {', '.join(lines)}" if lines else "")
 
 
 class Verdict(msgspec.Struct, frozen=True):

@@ -321,17 +321,18 @@ def problems_text(app: LabApp) -> Text:
         page.append(f"  {problem.hint}\n\n" if problem.hint else "\n")
     connection = state.connection
     for task in app.view.tasks:
-        mine = (line for line in app.view.every.values() if line.run.task_id == task.task_id)
-        lines, ends = app.view.failures(task.task_id, mine), dict[str, list[RunLine]]()
+        mine = [line for line in app.view.every.values() if line.run.task_id == task.task_id]
+        own = [line for line in mine if line.submission is not None and line.submission.job_file]
+        lines, ends = [*app.view.failures(task.task_id, mine)], dict[str, list[RunLine]]()
+        lines += [line for line in app.view.failures("", own) if line not in lines]
         for line in lines:
             ends.setdefault(line.word, []).append(line)
         if lines:
             page.append(f"! {' '.join(map(ended, ends.values()))}\n", style="bold")
             why = "r to see why, " * any(line.phase is RunPhase.FAILED for line in lines)
             which = "it" if len(lines) == 1 else "them" if task.task_id else "the chosen one"
-            again = f"press {why}R to run {which} again"
             there = "go there and " * (task.task_id != app.view.task_id)
-            page.append(f"  {task.task_id} {task.title}: {there}{again}.\n\n")
+            page.append(f"  {task.task_id} {task.title}: {there}press {why}R to run {which} again.\n\n")
     if not page and not connection.sentence and not incidents:
         page.append("Nothing is wrong: the connection, labtui, and the runs that your tasks need.\n")
     page.append(f"{connection.sentence} {connection.hint}".strip() + "\n" * bool(connection.sentence))
