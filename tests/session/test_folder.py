@@ -34,8 +34,9 @@ def test_files_that_are_there_stay_as_they_are(tmp_path):
     assert "#SBATCH" in folder.template("one-gpu")
 
 
-def test_comments_and_other_tables_survive_saving(tmp_path):
-    path = tmp_path / "lab.toml"
+def test_comments_and_other_tables_survive_saving(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path.parent)
+    path = (tmp_path / "lab.toml").relative_to(tmp_path.parent)  # as `practice --keep DIR` names it
     cluster = 'profile = "mn5"\npractice = true\nport = 22\n[a]\nmood = "good"'
     path.write_text(f'\ufeff# ours\n[lab]\nedition = "a"  # the book\n[cluster]\n{cluster}')
     write_settings(path, changed(read_settings(path), port=None, user="nct00001"))

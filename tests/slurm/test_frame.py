@@ -144,7 +144,7 @@ def test_what_is_there_costs_nothing_and_damage_is_noticed(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "path", ["/etc/passwd", "../up", "a/../../up", "", ".", "a\nb", "C:\\x", "a\x1b[31m"]
+    "path", ["/etc/passwd", "../up", "a/../../up", "", ".", "a\nb", "C:\\x", "a\x1b[31m", "\udcff.py"]
 )
 def test_paths_that_leave_the_folder(path):
     with pytest.raises(UsageError):

@@ -291,7 +291,7 @@ def plan_push(files: Mapping[str, bytes]) -> tuple[PushFile, ...]:
     return tuple(_plan_file(path, data) for path, data in sorted(files.items()))
 
 
-_NO_FILE_INSIDE = re.compile(r"\A(?:/|\.\.?(?:/|\Z)|[A-Za-z]:)|[\x00-\x1f\x7f]")
+_NO_FILE_INSIDE = re.compile(r"\A(?:/|\.\.?(?:/|\Z)|[A-Za-z]:)|[\x00-\x1f\x7f\ud800-\udfff]")
 """A normal path that leads out of the directory, or is no file name."""
 
 

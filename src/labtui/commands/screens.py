@@ -210,7 +210,7 @@ def _check_arguments(args: argparse.Namespace) -> None:
     if args.train and importlib.util.find_spec("tensorflow") is None:
         raise failure("train-without")
     if args.keep:
-        _check_keep_folder(expand_home(args.keep), args)
+        _check_keep_folder(expand_home(args.keep).resolve(), args)
     if args.factor is not None and not 0.1 <= args.factor <= 1000:
         raise failure("factor")
     if not args.serve:

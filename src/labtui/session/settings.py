@@ -88,7 +88,7 @@ def read_settings(path: Path) -> Settings:
     Raises:
         DataError: it cannot be read, is not TOML, or a setting is unknown or not valid; names the line if known.
     """
-    document = _toml(read_text(path, path.name, path.parent), path.name)
+    document = _toml(read_text(Path(path.name), path.name, path.parent), path.name)
     flat: dict[str, Any] = {}
     others = tuple(key for key in Settings.__struct_fields__ if key not in _LAB_KEYS)
     for table, known in (("lab", _LAB_KEYS), ("cluster", others)):
@@ -152,7 +152,7 @@ def write_settings(path: Path, settings: Settings) -> None:
             section.pop(field.name, None)
         else:
             section[field.name] = list(value) if isinstance(value, tuple) else value
-    local_files.write_private(path.parent, path, tomlkit.dumps(document).encode())
+    local_files.write_private(path.parent, Path(path.name), tomlkit.dumps(document).encode())
 
 
 def changed(settings: Settings, **changes: Any) -> Settings:
