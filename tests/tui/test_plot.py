@@ -19,7 +19,7 @@ from labtui.results.rows import LawFit
 from labtui.tui.format import place_text, plain
 from labtui.tui.themes import Roles
 from labtui.tui.widgets.grid import BITS
-from labtui.tui.widgets.plot import Cursor, _Drawing, all_shortened, draw
+from labtui.tui.widgets.plot import Cursor, _Drawing, all_shortened, draw, shortened
 
 COLOURS = tuple((each, *(f"{tone} {each}" for tone in "234")) for each in ("blue", "red", "green", "magenta"))
 LOOK = Roles(*["white"] * 4, "quiet", *["white"] * 5, COLOURS)
@@ -192,7 +192,7 @@ def test_names_are_in_the_order_of_the_last_values_with_their_marks_say_what_dif
     assert "99,968" not in "\n".join(rows_of(replace(spec, series=long)))
     alike = [f"global batch {batch}, 32 GPUs" for batch in ("4,096", "1,024")]
     assert all_shortened([*alike, "8 GPUs"], 14) == ["global … 4,096", "global … 1,024", "8 GPUs"]
-    assert all_shortened(["gradual, warm-up 1", "stepping, warm-up 2"], 10) == ["gradual…1", "stepping…2"]
+    assert [shortened("gradual, warm-up 1", room) for room in (10, 16)] == ["gradual…1", "gradual, warm… 1"]
     bars = replace(spec, x_axis="names", x_ticks=((0, "20"), (1, "1")), x_label="workers")
     assert [place_text(bars, x) for x in (0, 1)] == ["20 workers", "1 worker"]
     assert plain(f"{'x' * 58}, 8 GPUs") == "x" * 58

@@ -46,6 +46,8 @@ def in_words(name: str, room: int) -> str:
     while left + 1 < len(rest) and cell_len(name) > room and rest[left].replace("-", "").isalpha():
         left += 1
         name = f"{first.rstrip(',')} … {' '.join(rest[left:])}"
+    cut = rest[0][: max(0, room - cell_len(name) - 1)].rstrip("-") if left == 1 else ""
+    name = f"{first} {cut}… {' '.join(rest[1:])}" if len(cut) > 2 else name
     return name if cell_len(name) <= room else ""
 
 
@@ -111,8 +113,7 @@ class _Drawing:
         brief = width <= 80 or max(long, default=0) > width // 2
         wide = [7 + cell_len(each.short or each.name) for each in self.formulas] if brief else long
         wide += [self.name_room + more + len(self._far(each.points[-1])) for each in self.measured]
-        whole = (more + min(10, self.name_room)) * (width >= 40)
-        room = min(max(wide, default=0), max(whole, width // 2))
+        room = min(max(wide, default=0), max((more + min(10, self.name_room)) * (width >= 40), width // 2))
         if room - more < min(8, self.name_room):  # names say more than values
             self.value_room, more = 0, 7
         self.name_room = min(self.name_room, max(3, room - more))
