@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from textual.events import Key
-from textual.widgets import Input, TextArea
+from textual.widgets import TextArea
 
 from labtui.cluster.target import LoginQuestion
 from labtui.doctor.findings import Check, judge
@@ -87,9 +87,8 @@ async def test_an_own_limit_is_checked_and_a_waiting_run_is_held(filled_session,
 
     monkeypatch.setattr(filled_session, "hold", hold)
     async with screens(filled_session, "runs", size=(80, 24)) as (app, pilot):
-        await pilot.press("T")
-        await until(pilot, lambda: types(app) and app.screen.query_one(Input).value == "30")
-        await pilot.press("9", "9", "9", "9", "enter")
+        for key in ("T", *"9999", "enter"):  # typed before the dialog stands
+            app.post_message(Key(key, key if len(key) == 1 else None))
         await until(pilot, lambda: "it ends before that" in text_of(app))
         token, job = app.view.every[4].run.token, app.view.every[4].job
         filled_session.feed(lambda state: state.with_submission(token, job=replace(job, elapsed_s=600.0)))

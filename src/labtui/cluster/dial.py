@@ -227,9 +227,8 @@ def known_hosts_name(endpoint: Endpoint) -> str:
 def known_keys(endpoint: Endpoint) -> tuple[KnownKey, ...]:
     """The keys of a host in the user's files and labtui's own."""
     files = (path for path in (*endpoint.known_hosts, endpoint.own_known_hosts) if path.is_file())
-    return tuple(
-        key for path in files for key in _parse_keys(_find_lines(path, known_hosts_name(endpoint)), path)
-    )
+    name = known_hosts_name(endpoint)
+    return tuple(key for path in files for key in _parse_keys(_find_lines(path, name), path))
 
 
 def _find_lines(path: Path, name: str) -> str:
@@ -344,9 +343,8 @@ def _ask_student(endpoint: Endpoint, key_type: str, shown: str, prompter: Prompt
     name = known_hosts_name(endpoint)
     published = _compare_published(endpoint, shown)
     text = f"{name} is not in known_hosts. Its {key_type} key is {shown}. {published}Is this fingerprint correct?"
-    answer = prompter.ask(
-        LoginQuestion(kind="host-key", text=text, host=endpoint.host, echo=True, fingerprint=shown)
-    )
+    question = LoginQuestion(kind="host-key", text=text, host=endpoint.host, echo=True, fingerprint=shown)
+    answer = prompter.ask(question)
     if answer is None or answer.strip().lower() not in ("yes", shown.lower()):
         raise failure("not-accepted", host=endpoint.host, shown=shown)
 

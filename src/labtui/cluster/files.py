@@ -161,9 +161,8 @@ class RemoteFiles:
         with self._channel(path) as sftp:
             try:
                 request: Any = sftp
-                _, answer = request._request(
-                    CMD_READ, self._file_to_peek(sftp, path).handle, int64(offset), PEEK_BYTES
-                )
+                file = self._file_to_peek(sftp, path)
+                _, answer = request._request(CMD_READ, file.handle, int64(offset), PEEK_BYTES)
             except EOFError:
                 return b""
             except BaseException:

@@ -172,9 +172,8 @@ def _load(path: Path, endpoint: Endpoint, prompter: Prompter) -> paramiko.PKey:
         if attempt == PASSPHRASE_TRIES:
             break
         again = "That passphrase does not unlock it. " if attempt else ""
-        reply = prompter.ask(
-            LoginQuestion(kind="passphrase", text=f"{again}Passphrase of {path}:", host=endpoint.host)
-        )
+        text = f"{again}Passphrase of {path}:"
+        reply = prompter.ask(LoginQuestion(kind="passphrase", text=text, host=endpoint.host))
         if reply is None:
             raise failure("key-locked", path=path)
         answer = Secret(reply)

@@ -87,9 +87,8 @@ def _can_apply(lines: Sequence[str], edit: Edit) -> bool:
 def preview_fix(text: str, fix: Fix) -> str:
     """The change as a unified diff with two lines of context; "" if nothing would change."""
     changed = apply_fix(text, fix)
-    lines = difflib.unified_diff(
-        text.split("\n"), changed.split("\n"), fix.file, f"{fix.file} (fixed)", lineterm="", n=2
-    )
+    names, (old, new) = (fix.file, f"{fix.file} (fixed)"), (text.split("\n"), changed.split("\n"))
+    lines = difflib.unified_diff(old, new, *names, lineterm="", n=2)
     return "\n".join(lines)
 
 

@@ -184,10 +184,8 @@ def _why_closed(name: str, partitions: Iterable[SitePartition]) -> str:
     partition = next((each for each in partitions if each.name == name), None)
     if partition is None:
         return f"There is no partition {name} here"
-    why = (
-        "is down" if not partition.up else "is not open to your account" if partition.gpus else "has no GPUs"
-    )
-    return f"The partition {name} {why}"
+    why = "is not open to your account" if partition.gpus else "has no GPUs"
+    return f"The partition {name} {why if partition.up else 'is down'}"
 
 
 def _question(

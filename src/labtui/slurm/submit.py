@@ -231,9 +231,8 @@ def _read_lookup(result: CommandResult, *, token: str, job_name: str, taken: Con
         no_job_at = None if incomplete else asked_at
         return Lookup(problem=said, attempts=len(attempts), accepted=True, no_job_at=no_job_at)
     if not out.get("close", "").strip().startswith("closed"):
-        return Lookup(
-            problem="The submission's directory on the cluster cannot be written to, so nothing is certain yet."
-        )
+        said = "The submission's directory on the cluster cannot be written to, so nothing is certain yet."
+        return Lookup(problem=said)
     unclear = any(attempt.refusal is None or attempt.refusal.unclear for attempt in tried)
     since_s = (asked_at or 0.0) - max((attempt.ended_at for attempt in tried), default=math.inf)
     if not unclear and since_s <= QUEUE_MEMORY_S:

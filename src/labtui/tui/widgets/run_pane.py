@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from rich.text import Text
 from textual.binding import BindingType
 from textual.containers import Vertical
+from textual.message import Message
 from textual.widgets import DataTable
 
 from labtui.domain.model import RunPhase
@@ -170,6 +171,7 @@ class RunPane(Pane, Vertical):
                 self.app.notify(why)
                 ask.dismiss(None)
 
+        ask.opened = Message().time
         self.app.push_screen(ask, answered)
         ask.watch(self.app, "view", look, init=False)
 
