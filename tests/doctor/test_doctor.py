@@ -109,8 +109,8 @@ IMAGE = PathFacts(path="/c", kind="file", readable=True)
 
 
 def data(path: str = "/d", batches: Iterable[str] = CIFAR10, **sizes: int) -> PathFacts:
-    """A data folder, whose files have 9 bytes where nothing else is said."""
-    return PathFacts(path=path, kind="dir", readable=True, sizes=dict.fromkeys(batches, 9) | sizes)
+    """A data folder, whose files have the published size where nothing else is said."""
+    return PathFacts(path=path, kind="dir", readable=True, sizes=dict.fromkeys(batches, 31_035_700) | sizes)
 
 
 def checked(*facts: PathFacts, data_dir: str = "/d", container: str = "/c", account: str = "") -> list[Check]:
@@ -132,9 +132,9 @@ def test_places():
     for folder, named in (("/d", False), ("/projects/nct_345/d", True)):
         root, missing, *_ = checked(data_dir=folder, container="", account="nct_345")
         assert root.sentence[:10] == "~/r cannot" and ("the account nct_345 in it" in missing.fix) is named
-    whole = dict.fromkeys(CIFAR10, 31_035_700)
     for size, status in ((31_035_320, "ok"), (30_000_000, "problem"), (0, "problem")):
-        assert statuses(checked(data(**whole | {"data_batch_3": size})))["data"] == status
+        assert statuses(checked(data(data_batch_3=size)))["data"] == status
+    assert statuses(checked(data(**dict.fromkeys(CIFAR10, 31_034_999))))["data"] == "warning"
 
 
 def test_what_was_not_looked_at_is_neither_fine_nor_missing():

@@ -13,7 +13,7 @@ from labtui.domain.errors import CannotConnect, HostKeyProblem, LabError, LoginR
 from labtui.domain.model import plural
 from labtui.domain.profile import Profile, image_folder
 from labtui.slurm.job_control import SbatchAnswer
-from labtui.slurm.probe import PathFacts, PathsProbe, SlurmProbe, from_home, parse_quota
+from labtui.slurm.probe import CIFAR10_BYTES, PathFacts, PathsProbe, SlurmProbe, from_home, parse_quota
 from labtui.slurm.remote_command import NOT_FOUND, TIMED_OUT
 
 Status = Literal["ok", "warning", "problem", "skipped"]
@@ -262,7 +262,7 @@ def check_trial(trial: SbatchAnswer, profile: Profile, *, gpus: int, options: Se
 
 
 def check_paths(
-    probe: PathsProbe, wanted: Requirements, alternative_paths: Mapping[str, str]
+    probe: PathsProbe, wanted: Requirements, alternative_paths: Mapping[str, str], *, practice: bool = False
 ) -> Iterator[Check]:
     """Checks of the root, data set, container, free space and quota; paths are absolute.
 
@@ -283,7 +283,7 @@ def check_paths(
 
     if data_dir:
         other = facts(alternative_paths.get(data_dir, ""))
-        yield _check_data(facts(data_dir), other, account=charged(data_dir))
+        yield _check_data(facts(data_dir), other, practice=practice, account=charged(data_dir))
     paths = wanted.image_paths
     try:
         if paths:
@@ -310,13 +310,17 @@ def check_paths(
         yield judge("quota", seen, name=name, percent=100 * share)
 
 
-def _check_data(facts: PathFacts, other: PathFacts, **words: Any) -> Check:
-    """The check of the data set; `other` is where it may be instead, `words` are further ones for the sentences."""
+def _check_data(facts: PathFacts, other: PathFacts, *, practice: bool, **words: Any) -> Check:
+    """The check of the data set, of which a `practice` cluster has a small copy.
+
+    `other` is where it may be instead, `words` are further ones for the sentences.
+    """
     there = facts.kind == "dir" and facts.readable
     names, settings = facts.missing_data_files, {}
     if there and not facts.missing_data_files:
         names = facts.short_data_files
-        seen = "short" if names else "fine"
+        small = not practice and max(facts.sizes.values()) < CIFAR10_BYTES
+        seen = "short" if names else "small" if small else "fine"
     elif not other.missing_data_files:
         seen, settings = "elsewhere", {"data_dir": other.path}
     else:

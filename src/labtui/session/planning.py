@@ -140,9 +140,8 @@ def _files_of(session: Session, draft: SubmissionDraft, script: str | None, toke
 
     refuse_too_many_nodes(draft, session.profile)
     if script is None:
-        context = JobContext(
-            token=token, edition=session.settings.edition, practice=session.practice, user=session.user
-        )
+        lab, practice = session.settings.edition, session.practice
+        context = JobContext(token=token, edition=lab, practice=practice, user=session.user)
         script = job_script(draft, session.profile, context, session.folder.template(draft.form))
     return files | {SCRIPT_NAME: script.replace("\r\n", "\n").encode()}
 

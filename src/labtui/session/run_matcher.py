@@ -195,9 +195,8 @@ def match_runs(plan: Mapping[int, RunSpec], parsed_runs: Sequence[ParsedRun], fi
     for index, parsed in enumerate(parsed_runs):
         # A run of which the log shows no result yet can only be a planned one.
         trained = bool(parsed.epochs) or parsed.throughput is not None
-        fits = (
-            number for number, spec in free.items() if agrees(spec, parsed) and (spec != UNPLANNED or trained)
-        )
+        open_plans = {number: spec for number, spec in free.items() if spec != UNPLANNED or trained}
+        fits = (number for number, spec in open_plans.items() if agrees(spec, parsed))
         number = next(fits, None)
         if number is not None:
             del free[number]

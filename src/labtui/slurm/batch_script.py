@@ -115,9 +115,8 @@ class JobScript(msgspec.Struct, frozen=True, dict=True):
         """The commands with known variables filled in and loops unrolled, without those that only print."""
         pieces = [piece for command in self.commands for piece in statements_of(command)]
         nodes = self.value("nodes")
-        known = (
-            dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), nodes) if number(nodes) is not None else {}
-        )
+        counts = ("SLURM_NNODES", "SLURM_JOB_NUM_NODES")
+        known = dict.fromkeys(counts, nodes) if number(nodes) is not None else {}
         return tuple(c for c in filled_commands(pieces, known) if not PRINTS.match(c.text))
 
     @cached_property
