@@ -239,9 +239,9 @@ def test_tokens_and_images_never_share_a_chart_or_a_baseline():
     tokens = [run for row in scaling().rows for run in row.members]
     results = compute_results([*images, *tokens])
     charts = {chart.key: chart for chart in task_charts(results)}
-    assert charts["throughput"].y_label == "tokens per second"
-    assert charts["throughput-2"].y_label == "images per second"
-    assert {series.name for series in charts["throughput"].series} == {"llama-1b"}
+    assert charts["throughput-tokens"].y_label == "tokens per second"
+    assert charts["throughput-images"].y_label == "images per second"
+    assert {series.name for series in charts["throughput-tokens"].series} == {"llama-1b"}
     for row in results.rows:
         assert row.baseline is not None and row.baseline.configuration.unit == row.configuration.unit
 

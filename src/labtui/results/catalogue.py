@@ -108,12 +108,13 @@ def _charts(results: Results, model: str | None) -> list[ChartSpec]:
 def _charts_of(results: Results, *, alone: bool) -> Iterable[ChartSpec]:
     """The charts of rows that are all real or all practice; `alone`: of one network."""
     lines = scaling_lines(results.rows)
-    by_unit = grouped(lines, lambda line: line.last.configuration.unit).values()
+    by_unit = grouped(lines, lambda line: line.last.configuration.unit)
     if alone:
         yield from scaling_charts.cpu_gpu_charts(results.rows)
     for quantity in (*messages.SCALING, "whole-training"):
-        for alike in by_unit:  # images and tokens share no axis
-            yield scaling_charts.quantity_chart(quantity, alike)
+        for unit, alike in by_unit.items():  # images and tokens share no axis
+            chart = scaling_charts.quantity_chart(quantity, alike)
+            yield replace(chart, key=f"{chart.key}-{unit}") if len(by_unit) > 1 else chart
     yield scaling_charts.loss_chart(lines)
     studies = list(study_charts(results))
     if alone:

@@ -411,8 +411,8 @@ class _Drawing:
         sides = [above] * (max(near, default=0) <= 0) + [below] * (min(near, default=0) >= 0)
         sides.sort(reverse=max(rivals, default=0) > 0)  # away from the other line
         starts = [column - back for back in (size // 2, 1, size - 2, 0, -1, size - 1)]
-        dense = self.rows <= 4 * len(self.tick_rows)  # then a label on a grid line is too far from its value
-        taken = self.tick_rows if dense else self.tick_rows[:1]
+        # where grid lines are dense, a label on one is too far from its value
+        taken = self.tick_rows if self.rows <= 4 * len(self.tick_rows) else self.tick_rows[:1]
         spots = [(start, side) for start in starts for side in sides if side not in taken]
         # the line may be steep, and the ideal close above it
         beside = [*((column + gap, row) for gap in (1, 3, -size, 5, 7)), (column - size, above)]
