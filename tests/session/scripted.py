@@ -144,7 +144,7 @@ class ScriptedCluster:
             "submit": lambda: self.submit(
             words[0], words[-1], words[2].partition(":")[2], words[10].partition("=")[2], words[11:-1] ),
             "find": lambda: self.find_token(words[0].split("/")[-2], call.read.keywords["taken"]),  # type: ignore
-            "test-only": lambda: self.test_only(words[0]), "cancel": lambda: self.cancel(words[-1]),
+            "test-only": lambda: self.test_only(words[1]), "cancel": lambda: self.cancel(words[-1]),
             "hold": lambda: self.control(words[-1], "hold"),
             "release": lambda: self.control(words[-1], "release"),
             "early-end": lambda: self.end_after(words[1], int(words[0])),
@@ -218,8 +218,8 @@ class ScriptedCluster:
             return Lookup(attempts=tries, accepted=True, problem=said, no_job_at=answered_at)
         return Lookup(started or found, certain=True, attempts=tries, started_id=started)
 
-    def test_only(self, remote_dir: str) -> SbatchAnswer:
-        self._call("test_only", remote_dir)
+    def test_only(self, script: str) -> SbatchAnswer:
+        self._call("test_only", script)
         return SbatchAnswer(sentence="Slurm would accept this job.")
 
     def cancel(self, job_id: str) -> None:
