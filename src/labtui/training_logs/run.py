@@ -84,7 +84,7 @@ class OpenRun(msgspec.Struct):
     @property
     def trained(self) -> bool:
         """Whether lines of the training itself have come."""
-        return bool(self.form or self.records.open or self.records.epochs)
+        return bool(self.form) or self.records.started
 
     @property
     def over(self) -> bool:
@@ -408,9 +408,8 @@ class OpenRun(msgspec.Struct):
 
         A total or a running mean counts as printed; of other rates the median counts, with the bounds of all.
         """
-        found = [one for one in self.rates if one.rate is not None]
-        sure = [one for one in found if one.total or one.printed is not None]
-        rate, line = median((one.rate, one.line) for one in sure[-1:] or found)
+        sure = [one for one in self.rates if one.rate and (one.total or one.printed is not None)]
+        rate, line = median((one.rate, one.line) for one in sure[-1:] or self.rates)
         step = self.imagenet and self.imagenet.batch.mean
         batch, gpus = self.facts.batch_size, self.facts.n_gpus
         if rate is not None and self.rates[-1].per_gpu:

@@ -56,7 +56,6 @@ def facts_of(texts: Mapping[str, str | None]) -> dict[str, Any]:
     return known | ({"device": "cpu", "n_gpus": 0} if cpu else {})
 
 
-_LAUNCHERS = {"torchrun", "horovodrun", "accelerate", "deepspeed"}
 GPU_OPTIONS = ("n_gpus", "ngpus", "num_gpus", "gpus", "n_gpu", "num_gpu")
 """Names of options, without leading dashes and with underscores for the dashes inside."""
 _RANKS = ("np", "n", "ntasks", "nproc_per_node", "num_proc", "num_processes", "num_gpus")
@@ -79,10 +78,8 @@ def read_job_header(text: str) -> list[Said] | None:
 def facts_of_name(name: str) -> RunFacts:
     """Model and device from the name of a job or of a file."""
     model, device = EXPRESSIONS["resnet"].search(name), EXPRESSIONS["device"].search(name)
-    facts = RunFacts(model=f"ResNet{model[1]}" if model else None)
-    if device is None:
-        return facts
-    return replace(facts, device="cpu" if device["cpu"] else "gpu", n_gpus=0 if device["cpu"] else 1)
+    told = {"model": model and model[0], "device": device and device[0], "n_gpus": device and "1"}
+    return RunFacts(**facts_of(told))
 
 
 def read_command(text: str) -> Begins | None:
@@ -118,7 +115,7 @@ def _split(text: str) -> list[str]:
 def _script_index(words: Sequence[str]) -> int | None:
     """The index of a command's .py after a python or a launcher; None without one."""
     names = [PurePosixPath(word).name for word in words]
-    starts = (at for at, name in enumerate(names) if EXPRESSIONS["python"].match(name) or name in _LAUNCHERS)
+    starts = (at for at, name in enumerate(names) if EXPRESSIONS["python"].match(name))
     for place in range(next(starts, len(words)) + 1, len(words)):
         launches = "launch" in words[place] and any(word.endswith(".py") for word in words[place + 1 :])
         if words[place].endswith(".py") and not launches:

@@ -165,6 +165,11 @@ class RecordLines(msgspec.Struct):
     zero_based: bool = False
     fractional: bool = False
 
+    @property
+    def started(self) -> bool:
+        """Whether they began or timed an epoch."""
+        return bool(self.epochs or self.open)
+
     def number_of(self, given: float | None) -> int:
         """An epoch's number, from 1; numbers from 0 are shifted; without numbers, epochs are counted."""
         if given == 0 and not self.epochs:
@@ -175,18 +180,9 @@ class RecordLines(msgspec.Struct):
         return int(given) + (1 if self.zero_based else 0)
 
 
-def _may_start(run: OpenRun, given: float | None) -> bool:
-    """Whether MLPerf's clock may begin an epoch of this number in a run."""
-    if run.records.epochs or run.records.open is not None or not run.trained:
-        return True
-    opened = run.keras.epoch.number or (run.began.number if run.began else None)
-    if given is None or opened is None:
-        return not run.epochs
-    return int(given) == opened + 1 or (int(given) == opened and not run.has_epoch(opened))
-
-
 def start_clock(fold: Fold, line: int, said: Opens) -> None:
-    run = fold.run_of(line, lambda run: not run.over and _may_start(run, said.number))
+    # a run whose epochs were printed without records has none later
+    run = fold.run_of(line, lambda run: not run.over and (run.records.started or not run.epochs))
     run.last_line = line
     records = run.records
     number = records.number_of(said.number)
