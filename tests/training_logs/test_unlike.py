@@ -12,9 +12,10 @@ KERAS = "Epoch 1/5\n25/25 - 29s - loss: 2.0 - 29s/epoch - 1s/step\nEpoch 2/5\n25
 def test_records_that_stop_lend_nothing_to_what_follows():
     head = mllog("submission_benchmark", "resnet") + mllog("global_batch_size", 4096) + mllog("run_start")
     head += mllog("epoch_start", ms=0, epoch_num=1)
-    (run,) = runs_of(head + KERAS)
-    assert (run.model, run.batch_size, run.throughput, len(run.epochs)) == (None, None, None, 2)
-    assert any("records stop" in note for note in run.notes)
+    for others, epochs in ((KERAS, 2), ("iter 10: loss 8.0, time 245.00ms, mfu 3.00%\n", 0)):
+        (run,) = runs_of(head + others)
+        assert (run.model, run.batch_size, run.throughput, len(run.epochs)) == (None, None, None, epochs)
+        assert any("records stop" in note for note in run.notes)
     (run,) = runs_of(head + KERAS.partition("Epoch 2")[0] + mllog("epoch_stop", ms=29_000, epoch_num=1))
     assert (run.batch_size, len(run.epochs), run.notes) == (4096, 1, ())
 
@@ -105,12 +106,20 @@ def test_pytorchs_mean_over_its_batches_is_the_epochs_time():
 
 
 def test_a_number_beyond_all_bounds_is_no_number():
-    text = "{'train_runtime': 7,777.5, 'epoch': 2.0}\nTraining throughput: 1e999 tok/s\n"
+    text = "epoch=0/step=1, RunningAvgSamplesPerSec=7,777.5\n{'train_runtime': 7,777.5, 'epoch': 2.0}\n"
+    text += "Training throughput: 1e999 tok/s\niter 0: loss 8, time 1e999ms, mfu 3\n"
     (run,) = runs_of(text + KERAS)
     assert (len(run.epochs), run.throughput) == (2, None)
     text = mllog("global_batch_size", 1e12) + mllog("run_start", n_gpus=1e6) + mllog("num_replicas", 1e6)
     (run,) = runs_of(text)
     assert (run.batch_size, run.n_gpus, run.gpu_lines) == (None, None, ())
+
+
+def test_iterations_that_begin_again_are_another_trainings():
+    text = "".join(f"iter {n}: loss 8.0, time {{ms}}.00ms, mfu 3.00%\n" for n in (0, 10, 20))
+    text = "tokens per iteration will be: 491,520\n" + text
+    slow, fast = (run.throughput.value for run in runs_of(text.format(ms=500) + text.format(ms=250)))
+    assert fast == pytest.approx(2 * slow)
 
 
 DIED = "Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\nKeyError: 'x'\n"
@@ -123,7 +132,7 @@ CONFIG = "### model: resnet50\n### batch_size: 128\n### epochs: 3\n"
     *((KERAS + BY_HAND, [5, None], None), (f"{KERAS}Epoch 3/5\n{DIED}{BY_HAND}", [5, None], None)),
     *((CONFIG + BY_HAND, [3, None], "ResNet50"), (CONFIG + DIED + KERAS, [3, 5], "ResNet50")),
     ("### batch_size: 32\n" + DIED + samples.PYTORCH_OLD, [None, None], None),
-    ("Training throughput: 28508.91 tok/s\n" + BY_HAND, [None, None], None),
+    ("iter 0: loss 8.0, time 245.00ms, mfu 3.00%\n" + BY_HAND, [None, None], None),
     (f"{BAR.format(1, 196)}{DIED}{BAR.format(2, 98)}", [None, None], None),
     ("Epoch 2/2 | Time: 9.00s\n" + BY_HAND, [2, None], None),
     ("### model: r50\nKilled\n" + KERAS, [5], None),

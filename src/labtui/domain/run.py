@@ -106,6 +106,7 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The size of a program's problem as its line prints it."""
     gpu_kind: str | None = None
     """The GPU's name without the vendor's."""
+    tokens_per_step: int | None = None
     process_samples: int | None = None
     """Samples per epoch of one process, if the log gives them; `process_steps` are its batches."""
     process_steps: int | None = None

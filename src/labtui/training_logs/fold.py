@@ -304,7 +304,7 @@ def _take_rate(fold: Fold, line: int, said: Rate) -> None:
 def _run_of_rate(fold: Fold, line: int, said: Rate) -> OpenRun | None:
     """The run that a rate belongs to; None where it is about a training that has lines of its own."""
     run = fold.open
-    if run is None or run.over or (said.first and run.success):
+    if run is None or run.over or (said.first and run.success) or run.goes_back(said):
         return fold.begin(line)
     if not run.trained or run.form in ("", said.form):
         return fold.begin(line) if run.records.epochs and run.form != said.form else run

@@ -94,9 +94,15 @@ def _says_rate(form: Form, groups: Groups, *_: Any) -> list[Said]:
             more["printed"] = float(text)
         if "spread" in groups:
             more["rate"] = Interval.around(rate.value, min(rate.value, float(groups["spread"])))
+    for name, scale in patterns.STEP_TIMES.items():
+        if name in groups:
+            more["step_seconds"] = rounded(groups[name]).scaled(scale)
     if "steps_rate" in groups:
         more["steps_rate"] = rounded(groups["steps_rate"])
-    first = groups.get("index") in ("0", "1")
+    counted = groups.get("iteration")
+    first = groups.get("index", counted) in ("0", "1")
+    if counted is not None:  # with an epoch, within it
+        more["iteration"] = (int(groups.get("epoch", 0)), int(counted))
     return [Rate(form.form, first=first, facts=_facts_of(form, groups), **more)]
 
 

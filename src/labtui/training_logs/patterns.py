@@ -25,8 +25,8 @@ from labtui.domain.model import EpochSample, Interval, Program
 from labtui.training_logs.runs import EXPRESSIONS, PROGRAM, RunFacts, rounded, whole_number
 from labtui.training_logs.said import Begins, Ends, Epoch, Measures, Rate, Said
 
-_STEP_TIMES = {"step_milliseconds": 1e-3, "step_seconds": 1.0}
-_SCALES = {**_STEP_TIMES, "milliseconds": 1e-3, "seconds": 1.0, "minutes": 60.0, "hours": 3600.0}
+STEP_TIMES = {"step_milliseconds": 1e-3, "step_seconds": 1.0}
+_SCALES = {**STEP_TIMES, "milliseconds": 1e-3, "seconds": 1.0, "minutes": 60.0, "hours": 3600.0}
 TIMES = (*reversed(_SCALES), "clock")
 _KNOWN = {*TIMES, "epoch", "epochs", "last_epoch", "steps", "rate", "v_num"}
 MAX_PATTERN_CHARS = 2000
@@ -132,7 +132,7 @@ def seconds_of(groups: Mapping[str, str], *, cut: bool) -> Interval | None:
         low, high = (total if cut else low), total + unit
     if not low <= high < 1e9:
         return None
-    steps = 1 if groups.keys().isdisjoint(_STEP_TIMES) else whole_number(groups.get("steps"))
+    steps = 1 if groups.keys().isdisjoint(STEP_TIMES) else whole_number(groups.get("steps"))
     return Interval.between(low * steps, high * steps) if steps else None
 
 
@@ -201,7 +201,7 @@ def own_pattern(text: str) -> OwnPattern:
     groups = own.groupindex.keys()
     if not groups & {*TIMES, "rate"}:
         raise failure("pattern-time", shown=shown, groups=", ".join((*TIMES, "rate")))
-    if groups & _STEP_TIMES.keys() and "steps" not in groups:
+    if groups & STEP_TIMES.keys() and "steps" not in groups:
         raise failure("pattern-steps", shown=shown)
     return own
 

@@ -248,8 +248,15 @@ class OpenRun(msgspec.Struct):
         self.interleaved = True
         return True
 
+    def goes_back(self, said: Rate) -> bool:
+        """Whether a rate's iteration is below the last one, or its batch another: another training has begun."""
+        if self.rates and said.facts.batch_size and said.facts.batch_size != self.facts.batch_size:
+            return True
+        before = self.rates[-1].iteration if self.rates and said.form == self.form else None
+        return before is not None and said.iteration is not None and said.iteration < before
+
     def take_rate(self, said: Rate, line: int) -> None:
-        """Take a rate."""
+        """Take a rate, or the time of a step."""
         self.form, self.last_line = said.form, line
         if said.total and self.resumed:
             self.note("The training was resumed, but its rate counts all planned epochs: no rate is shown.")
@@ -408,13 +415,16 @@ class OpenRun(msgspec.Struct):
 
         A total or a running mean counts as printed; of other rates the median counts, with the bounds of all.
         """
-        sure = [one for one in self.rates if one.rate and (one.total or one.printed is not None)]
-        rate, line = median((one.rate, one.line) for one in sure[-1:] or self.rates)
-        step = self.imagenet and self.imagenet.batch.mean
-        batch, gpus = self.facts.batch_size, self.facts.n_gpus
+        found = [one for one in self.rates if one.rate is not None]
+        sure = [one for one in found if one.total or one.printed is not None]
+        rate, line = median((one.rate, one.line) for one in sure[-1:] or found)
+        step, step_line = median((one.step_seconds, one.line) for one in self.rates)
+        if step is None and self.imagenet is not None:
+            step, step_line = self.imagenet.batch.mean, self.imagenet.line
+        batch, gpus = self.facts.tokens_per_step or self.facts.batch_size, self.facts.n_gpus
         if rate is not None and self.rates[-1].per_gpu:
             rate = rate.scaled(gpus) if gpus else None
-        elif rate is None and self.imagenet and batch and step and step.lo > 0:
-            rate, line = Interval.exact(float(batch)).over(step), self.imagenet.line
+        elif rate is None and (self.rates or self.form == "pytorch") and batch and step and step.lo > 0:
+            rate, line = Interval.exact(float(batch)).over(step), step_line
         printed = sure[-1].printed if sure and rate is not None else None
         return {"throughput": rate, "throughput_printed": printed, "rate_line": line, "batch_seconds": step}

@@ -35,7 +35,7 @@ def device_of(word: str) -> Device | None:
 
 
 _COUNTS = (
-    *("batch_size", "batch_per_gpu", "epochs_planned", "images"),
+    *("batch_size", "batch_per_gpu", "epochs_planned", "images", "tokens_per_step"),
     *("process_samples", "process_steps", "sequence_length"),
 )
 _TAKES: dict[str, Callable[[str], Any]] = {

@@ -85,17 +85,19 @@ class Measures(msgspec.Struct):
 
 
 class Rate(msgspec.Struct):
-    """Work per second. `total`: of the whole training, which is then over."""
+    """Work per second, or the seconds of a step. `total`: of the whole training, which is then over."""
 
     form: str
     rate: Interval | None = None
     unit: WorkUnit = "images"
+    step_seconds: Interval | None = None
     printed: float | None = None
     total: bool = False
     first: bool = False
     per_gpu: bool = False
     facts: RunFacts = NO_FACTS
     steps_rate: Interval | None = None
+    iteration: tuple[int, int] | None = None  # an epoch, or 0, and a count
     note: str = ""
     line: int = 0
 
