@@ -146,14 +146,6 @@ _FILE = tomllib.loads(resources.files("labtui.training_logs").joinpath("forms.to
 FORMS_READ: tuple[str, ...] = tuple(_FILE["read"])
 """What is read, in words, for people."""
 TABLE = tuple(_make_form(row) for row in _FILE["form"])
-_READERS: tuple[tuple[str, Callable[[str], list[Said] | None]], ...] = (
-    ("100%", patterns.read_bar),
-    ("poch", patterns.read_hand_written),
-    ("POCH", patterns.read_hand_written),
-    ("run-", run_headers.read_job_header),
-    (".py", lambda text: [one] if (one := run_headers.read_command(text)) else None),
-)
-"""The readers that are no row of the table, each with a word that its lines contain."""
 _BY_WORD = {word: [row for row in TABLE if row.word == word] for word in (row.word for row in TABLE)}
 
 
@@ -167,6 +159,15 @@ class Forms:
             *(functools.partial(patterns.read_own, each) for each in own),
         ]
         self.every_line = bool(self._own)
+        self._alike = patterns.Alike()
+        hand_written = functools.partial(patterns.read_hand_written, alike=self._alike)
+        self._readers: tuple[tuple[str, Callable[[str], list[Said] | None]], ...] = (
+            ("100%", patterns.read_bar),
+            ("poch", hand_written),
+            ("POCH", hand_written),
+            ("run-", run_headers.read_job_header),
+            (".py", lambda text: [one] if (one := run_headers.read_command(text)) else None),
+        )  # each with a word that its lines contain
 
     def read(self, line: LogLine, text: str) -> Sequence[Said] | None:
         """What `text`, the line without its prefixes, says; None when no form reads it."""
@@ -177,15 +178,18 @@ class Forms:
             return [said for record in records for said in spans.said_of(line.number, record)]
         if (keras := _read_keras(line, text)) is not None:
             return keras
+        return self._alike.read(text) or self._read_by_table(line.number, text)
+
+    def _read_by_table(self, number: int, text: str) -> list[Said] | None:
         at = None
         if text.startswith("[") and (stamp := runs.EXPRESSIONS["stamp"].match(text)) is not None:
             text, at = text[stamp.end() :], utc_seconds(stamp[1], "%m/%d/%Y %I:%M:%S %p")
         for word, forms in _BY_WORD.items():
             if word in text:
                 for form in forms:
-                    if (said := form.read(line.number, text, at)) is not None:
+                    if (said := form.read(number, text, at)) is not None:
                         return said
-        for word, read in _READERS:
+        for word, read in self._readers:
             if word in text and (said := read(text)) is not None:
                 return said
         return None

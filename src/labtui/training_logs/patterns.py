@@ -36,6 +36,7 @@ MAX_PATTERN_CHARS = 2000
 # --------------------------------------------------------------------------- what a line holds
 
 RATE = "images_per_second"
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?%?)")
 SUMMARY = "summary"
 _SCORE = EXPRESSIONS["score"]
 _SUMMARY = re.compile(rf"(?:{re.sub('[?]P<[a-z]+>', '', _SCORE.pattern)}){{1,6}}[\s|.)\]]*\Z")
@@ -53,7 +54,30 @@ def _scores(text: str) -> dict[str, float]:
     return metrics
 
 
-def read_hand_written(text: str) -> list[Said] | None:
+class Alike:
+    """A log's first hand-written line of an epoch: one that differs only in its values is read without a search."""
+
+    def __init__(self) -> None:
+        self._line = re.compile("(?!)")
+        self._names: list[str] = []  # of its values, in order
+
+    def learn(self, text: str, groups: Mapping[str, str]) -> None:
+        """Remember a line if each of its values is a number that the line has once."""
+        pieces, names = _NUMBER.split(text), {value: name for name, value in groups.items()}
+        if self._names or any(pieces.count(value) != 1 or "e" in value.lower() for value in names):
+            return  # learning each of many unlike lines would take longer than reading them
+        self._names = [names[piece] for piece in pieces if piece in names]
+        # no more digits than any expression of the first line allows: a longer number is read by these
+        shapes = {value: f"({re.sub('[0-9]+', '[0-9]{1,6}', re.escape(value))})" for value in names}
+        self._line = re.compile("".join(shapes.get(piece) or re.escape(piece) for piece in pieces))
+
+    def read(self, text: str) -> list[Said] | None:
+        """Read a line with other values; None for any other line."""
+        match = self._line.fullmatch(text)
+        return match and epoch_of("hand-written", dict(zip(self._names, match.groups(), strict=True)))
+
+
+def read_hand_written(text: str, alike: Alike) -> list[Said] | None:
     """Lines like ``Epoch [3] | Train loss: 0.52 | Time: 47.04s``: an epoch's number, then its time with a unit."""
     head = EXPRESSIONS["head"].search(text)
     if head is None:
@@ -76,11 +100,14 @@ def read_hand_written(text: str) -> list[Said] | None:
         for spaced, value, percent in EXPRESSIONS["metric"].findall(rest[: found.start()])[:10]
         if (name := spaced.strip(" -")) not in _KNOWN
     }
-    metrics = metrics or {name: str(one) for name, one in _scores(lower[: found.start()]).items()}
+    scores = {} if metrics else {name: str(one) for name, one in _scores(lower[: found.start()]).items()}
     rates = filter(_is_bare, EXPRESSIONS["rate"].finditer(lower, found.end()))
     beside = next((one for one in rates if not EXPRESSIONS["one-gpu"].search(lower[: one.start()])), None)
     rate = {"rate": beside["rate"].replace(",", "")} if beside else {}
-    return epoch_of("hand-written", {**metrics, **given(head), **given(found), **rate})
+    groups = {**metrics, **scores, **given(head), **given(found), **rate}
+    if not scores:
+        alike.learn(text, groups)
+    return epoch_of("hand-written", groups)
 
 
 def _is_bare(found: re.Match[str]) -> bool:
