@@ -22,12 +22,11 @@ from labtui.training_logs.diagnosis import Diagnoser
 from labtui.training_logs.keras import FirstStep, Summary
 from labtui.training_logs.keras_runs import KERAS
 from labtui.training_logs.patterns import SUMMARY
-from labtui.training_logs.run import OpenRun
+from labtui.training_logs.run import MAX_LISTED, OpenRun
 from labtui.training_logs.runs import EXPRESSIONS, NO_FACTS, GpuCount, ParsedRun, RunFacts
 from labtui.training_logs.said import Batch, Begins, Ends, Epoch, Measures, Opens, Rate, Said, Says
 from labtui.training_logs.spans import CLOCK, COURSE, IMAGENET, Opened
 
-MAX_LISTED = 1000
 _BARS = "An epoch has several bars without a name, and nothing shows which is the training's."
 _TWO_BATCHES = "The log has two global batches, {:,} and {:,}: the later one counts."
 _MIXED = "several trainings or processes wrote to this log at once, and nothing shows which epochs are whose"
@@ -98,13 +97,11 @@ class Fold:
             epoch=number, seconds=seconds, steps=said.steps, metrics=said.metrics, source=said.form, line=line
         )
         if number in run.epochs:
-            if not run.merge_repeat(sample):
+            if not (run.refused or run.merge_repeat(sample)):
                 self.refuse(line, f"Epoch {number}")
             return
         if run.last and number > run.last + 1:
             run.refuse("Epochs are not printed one by one: a time may be that of several epochs.")
-        if self.before is not None and self.before.continues_with(sample, run):
-            self.refuse(line, f"Epoch {number}")
         self.keep(run, sample)
 
     def see_epoch(self, text: str) -> None:
@@ -258,11 +255,15 @@ def _take_epoch(fold: Fold, line: int, said: Epoch) -> None:
         return
     if said.number is None and said.form == "tqdm" and not (run and run.keras.awaits(run, None)):
         last = run.epochs.get(run.last) if run else None
-        if run and last and last.source == "tqdm" and seconds.lo > last.seconds.hi:
-            run.refuse(_BARS)
+        if run and last and last.source == "tqdm":
+            alike = said.steps == last.steps and seconds.hi >= last.seconds.lo and not run.interleaved
+            if alike or seconds.lo > last.seconds.hi:
+                run.refuse(_BARS)
         return  # no header opened an epoch; or a validation's bar, which takes less than the training's
     if said.form == "tqdm" and _counts_epochs(said) and not (run and run.epochs and run.form == "tqdm"):
         return
+    if run is not None:
+        run.refuse_parts(said, line)
     if run is not None and run.is_in_other_form(said):
         run.beside.add(said.form)
         if run.keras.awaits(run, said.number):  # until Keras's own line gives a better time
@@ -270,7 +271,7 @@ def _take_epoch(fold: Fold, line: int, said: Epoch) -> None:
             fold.keep_printed(run, said, run.keras.epoch.number or 0, seconds, line)
         return
     run = fold.run_of(line, lambda run: run.includes(said, fold.coming.facts))
-    run.form, run.last_line = said.form, line
+    run.form, run.last_line, run.counts = said.form, line, said.counts
     if said.planned is not None and (run.facts.epochs_planned is None or not run.any_epoch):
         run.update_facts(RunFacts(epochs_planned=said.planned))
     if not run.epochs:
@@ -314,12 +315,7 @@ def _run_of_rate(fold: Fold, line: int, said: Rate) -> OpenRun | None:
 
 def _take_end(fold: Fold, line: int, said: Ends) -> None:
     run = fold.open
-    if run is None:
-        return
-    if said.final and run.ended:
-        run.interleaved = True  # another rank's
-        return
-    if run.form and run.begun < (said.facts.epochs_planned or 0):
+    if run is None or (run.form and run.begun < (said.facts.epochs_planned or 0)):
         return  # another training's, which printed no epochs
     run.last_line = line
     run.update_facts(said.facts)

@@ -107,7 +107,7 @@ def read_hand_written(text: str, alike: Alike) -> list[Said] | None:
     groups = {**metrics, **scores, **given(head), **given(found), **rate}
     if not scores:
         alike.learn(text, groups)
-    return epoch_of("hand-written", groups)
+    return epoch_of("hand-written", groups, lower)
 
 
 def _is_bare(found: re.Match[str]) -> bool:
@@ -132,7 +132,7 @@ def read_bar(text: str) -> list[Said] | None:
         if name not in _KNOWN
     }
     groups = {**metrics, "steps": bar["steps"], "clock": bar["clock"], **(given(named) if named else {})}
-    return epoch_of("tqdm", groups, cut=True)
+    return epoch_of("tqdm", groups, bar["label"].lower(), cut=True)
 
 
 def given(match: Any) -> dict[str, str]:
@@ -190,8 +190,8 @@ def _metrics(groups: Mapping[str, str]) -> dict[str, float]:
     return found
 
 
-def epoch_of(form: str, groups: Mapping[str, str], *, cut: bool = False) -> list[Said] | None:
-    """The epoch, or the rate, that these groups give; None without a usable number.
+def epoch_of(form: str, groups: Mapping[str, str], rest: str = "", *, cut: bool = False) -> list[Said] | None:
+    """The epoch, or the rate, that these groups give; None without a usable number. `rest` may have counts.
 
     An epoch whose number cannot be read is none: only one that has no number gets it from its place.
     """
@@ -200,7 +200,8 @@ def epoch_of(form: str, groups: Mapping[str, str], *, cut: bool = False) -> list
     rate = seconds_of({"seconds": groups["rate"]}, cut=False) if "rate" in groups else None
     if seconds is not None:
         metrics = _metrics(groups) | ({} if rate is None else {RATE: float(groups["rate"])})
-        return [Epoch(form, number, seconds, planned or None, steps, metrics)]
+        counts = {name: int(count) for name, count in EXPRESSIONS["count"].findall(rest) if count}
+        return [Epoch(form, number, seconds, planned or None, steps, metrics, counts=counts)]
     if rate is None or rate.lo <= 0:
         return None
     return [Rate(form, rate, printed=rate.value, facts=RunFacts(epochs_planned=planned or None))]

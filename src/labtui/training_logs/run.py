@@ -22,7 +22,7 @@ _PRINTS_NO = {KERAS: {"config", "trainer"}, COURSE: set[str]()}
 _OF_ONE = ("model", "batch_size", "n_gpus")
 """Facts that do not change within a training."""
 MAX_NOTES = 20
-MAX_RATES = 1000
+MAX_LISTED = 1000
 SAME_RATE = 0.05
 """The rates of two ranks of one training differ by less than this share."""
 CLOCK_SLACK = 1.0
@@ -48,6 +48,7 @@ class OpenRun(msgspec.Struct):
     batch_line: Literal["", "global", "open"] = ""
     options: dict[str, str] = {}
     epochs: dict[int, EpochSample] = {}  # as printed
+    counts: dict[str, int] = {}  # of the line that was printed last
     shift: int = 0  # added to numbers that count from 0
     images_line: int = 0
     measures: dict[int, dict[str, tuple[float, int]]] = {}  # metrics on lines of their own: value and line
@@ -55,7 +56,7 @@ class OpenRun(msgspec.Struct):
     keras: KerasLines = msgspec.field(default_factory=KerasLines)
     imagenet: ImagenetEpoch | None = None
     began: Opened | None = None  # the epoch that the course's script, or an unread line, began last
-    rates: deque[Rate] = msgspec.field(default_factory=lambda: deque(maxlen=MAX_RATES))
+    rates: deque[Rate] = msgspec.field(default_factory=lambda: deque(maxlen=MAX_LISTED))
     out_of_data: int | None = None
     ended: bool = False
     success: bool = False
@@ -204,6 +205,17 @@ class OpenRun(msgspec.Struct):
         lines = {**sample.metric_lines, **{name: line for name, (_, line) in told.items()}}
         return replace(sample, metrics=metrics, metric_lines=lines) if told else sample
 
+    def refuse_parts(self, said: Epoch, line: int) -> None:
+        """Refuse the run if a count rises from line to line of an epoch, in even steps: the times are of its parts."""
+        again = said.form == self.form and (said.number or 0) + self.shift == self.last and not self.fresh
+        for name, count in said.counts.items() if again and not self.refused else ():
+            last = self.counts.get(name, count)
+            step = count - last
+            if step > 0 and (last <= step or (step > 9 and last % step in (0, 1, step - 1))):
+                self.refuse(
+                    f"Line {line}: {name or 'a count'} rises within an epoch: its times are of its parts."
+                )
+
     def merge_repeat(self, sample: EpochSample) -> bool:
         """Merge an epoch that came twice: from another process, or from two trainings, the first of one epoch.
 
@@ -211,11 +223,10 @@ class OpenRun(msgspec.Struct):
         """
         stored, other = self.epochs[sample.epoch], sample.seconds
         self.interleaved |= stored.line != sample.line and RATE in sample.metrics
-        if stored.line == sample.line or stored.seconds == other:  # drawn or printed again
+        if len(self.epochs) == 1 or stored.line == sample.line or stored.seconds == other:
             self.epochs[sample.epoch] = replace(sample, starts_process=stored.starts_process)
-        elif len(self.epochs) == 1:
-            self.epochs[sample.epoch] = replace(sample, starts_process=True)
-            self.note(f"Epoch {sample.epoch} has two times in this log: the later one is shown.")
+            if stored.seconds != other:  # not drawn or printed again
+                self.note(f"Epoch {sample.epoch} has two times in this log: the later one is shown.")
         elif are_apart(stored.seconds, other):
             return False
         else:
@@ -225,13 +236,6 @@ class OpenRun(msgspec.Struct):
             self.epochs[sample.epoch] = replace(stored, seconds=both, metrics=metrics, metric_lines=lines)
             self.note("Some epochs have two times in this log: the interval holds both.")
         return True
-
-    def continues_with(self, sample: EpochSample, other: OpenRun) -> bool:
-        """Whether an epoch comes next here as well as in the run opened after this, and by its time is this run's."""
-        mine, its = self.epochs.get(sample.epoch - 1), other.epochs.get(sample.epoch - 1)
-        if mine is None or its is None or its.starts_process or self.has_epoch(sample.epoch):
-            return False
-        return are_apart(its.seconds, sample.seconds) and not are_apart(mine.seconds, sample.seconds)
 
     # ------------------------------------------------------------------ rates and ends
 

@@ -101,8 +101,9 @@ def read_command(text: str) -> Begins | None:
     batch = facts.batch_size or facts.batch_per_gpu
     if not (facts.epochs_planned or batch or facts.n_gpus is not None or named):
         return None
-    wants_gpus = _count(after, *GPU_OPTIONS) and _given(after, "device") != "cpu"
-    return Begins("command", facts, " ".join(words), bool(wants_gpus and _container_without_gpu(before)))
+    wants_gpus = whole_number(_given(after, *GPU_OPTIONS)) and _given(after, "device") != "cpu"
+    masked = wants_gpus and EXPRESSIONS["without-gpu"].match(" ".join(before)) is not None
+    return Begins("command", facts, " ".join(words), bool(masked))
 
 
 def _split(text: str) -> list[str]:
@@ -128,14 +129,6 @@ def _given(words: Sequence[str], *names: str) -> str | None:
     return next((value for name, value in named_options(words).items() if name in names), None)
 
 
-def _count(words: Sequence[str], *names: str) -> int | None:
-    return whole_number(_given(words, *names))
-
-
-def _container_without_gpu(before: Sequence[str]) -> bool:
-    return EXPRESSIONS["without-gpu"].match(" ".join(before)) is not None
-
-
 def _facts(before: Sequence[str], script: str, after: Sequence[str]) -> RunFacts:
     stem = PurePosixPath(script).stem
     options, on_cpu = named_options(after), _given(after, "device") == "cpu"
@@ -146,7 +139,7 @@ def _facts(before: Sequence[str], script: str, after: Sequence[str]) -> RunFacts
     # with these, the batch is that of one worker
     workers = re.search("tf_cnn_benchmarks|horovod|hvd", stem) is not None or "horovodrun" in before
     ranks, told = _ranks(before)
-    gpus = _count(after, *GPU_OPTIONS)
+    gpus = whole_number(_given(after, *GPU_OPTIONS))
     if ranks == 1 and told:
         gpus = gpus or 1
     elif ranks is not None and (ranks > 1 or workers):
@@ -157,7 +150,7 @@ def _facts(before: Sequence[str], script: str, after: Sequence[str]) -> RunFacts
         facts = replace(facts, batch_size=batch * gpus if gpus else None, batch_per_gpu=batch)
     if on_cpu and gpus:
         return replace(facts, device="gpu", n_gpus=gpus, small=True)  # CPU devices stand in for GPUs
-    if on_cpu or _container_without_gpu(before):
+    if on_cpu or EXPRESSIONS["without-gpu"].match(" ".join(before)):
         return replace(facts, device="cpu", n_gpus=0)
     if gpus is None and "--nv" in before and "seq" in stem.lower():
         gpus = 1
@@ -168,7 +161,7 @@ def _ranks(before: Sequence[str]) -> tuple[int | None, bool]:
     """How many processes a launcher starts, and whether each is told its rank (also in srun's command)."""
     srun = "srun" in before and any("RANK=" in word for word in before)
     torchrun = any(EXPRESSIONS["torchrun"].match(word) for word in before)
-    per_node = _count(before, *(("ntasks_per_node",) if srun else _RANKS))
+    per_node = whole_number(_given(before, *(("ntasks_per_node",) if srun else _RANKS)))
     # ``--nnodes 1:4`` leaves the number open
     nodes = whole_number(_given(before, *(("nodes",) if srun else ("nnodes", "num_nodes"))) or "1")
     return per_node * nodes if per_node and nodes else None, srun or torchrun

@@ -62,7 +62,8 @@ class Batch(msgspec.Struct):
 class Epoch(msgspec.Struct):
     """An epoch is over. `number` is None where the line has none, `seconds` where the time is between two `at`.
 
-    `count`: the number of epochs in a block. `rate`: the images per second of the epoch.
+    `count`: the number of epochs in a block. `rate`: the images per second of the epoch. `counts`: whole numbers in the
+    line, by the word before each.
     """
 
     form: str
@@ -74,6 +75,7 @@ class Epoch(msgspec.Struct):
     at: float | None = None
     count: int = 0
     rate: Interval | None = None
+    counts: dict[str, int] = {}
 
 
 class Measures(msgspec.Struct):
