@@ -38,7 +38,7 @@ def test_a_running_job_grows_and_practice_costs_nothing():
     early = lab_cost(replace(state, cluster_time=1010.0)).total  # its log tells of 80 s already
     assert early.used <= early.allocated == pytest.approx(4 * 80 / 3600)
     assert lab_cost(lab(practice=True), practice=False).total.allocated == 0
-    rehearsed = lab_cost(lab(practice=True))  # there are no others
+    rehearsed = lab_cost(lab(practice=True), practice=True)
     assert cost_json(rehearsed)["practice"] and rehearsed.total.allocated == pytest.approx(4 * 360 / 3600)
     assert "fast clock" in report_text(compute_results(()), cost=rehearsed).split("GPU-hours (practice)")[1]
     assert lab_cost(lab(), practice=True).total.allocated == 0 and not lab_cost(LabState()).practice

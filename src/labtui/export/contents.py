@@ -131,7 +131,7 @@ def measurements_of(folder: LabFolder, state: LabState, edition: Edition | None)
     return Measurements(
         runs=runs,
         samples={source: samples_beside(source, folder.read) for source in sources},
-        cost=lab_cost(state),
+        cost=lab_cost(state, practice={each.practice for each in state.submissions.values()} == {True}),
         edition=edition,
     )
 

@@ -220,9 +220,6 @@ def _complete_from_name(run: ParsedRun, path: str) -> ParsedRun:
     return replace(run, notes=(*told, *run.notes)) if found else run
 
 
-_NAMELESS = "The log names no model: name it with `labtui submit --model NAME` to compare its runs."
-
-
 def run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
     """Notes about the runs of a row: guessed facts, contradictions."""
     notes = [said for run in members if (said := _loss_note(run))]
@@ -236,7 +233,7 @@ def run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
     if len({any(name.startswith("val_") for name in sample.metrics) for sample in counted}) > 1:
         notes.append("Some epochs include a validation, others do not: their mean mixes both times.")
     if all(run.run_id and run.run.model is None and run.run.program is None for run in members):
-        notes.append(_NAMELESS)
+        notes += ["The log names no model: name it with `labtui submit --model NAME` to compare its runs."]
     remarks = (line for run in members for line in (*run.run.notes, *run.run.contradictions))
     return (*notes, *dict.fromkeys(remarks))
 
