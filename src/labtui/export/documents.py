@@ -175,11 +175,6 @@ def _note_height(page: Page) -> float:
     return 0.2 + 0.24 * line_count(page.note, WIDTH, NOTE_SIZE) if page.note else 0.2
 
 
-def fit_together(page: Page) -> bool:
-    """Whether the blocks of a page fit below its charts."""
-    return chart_height(page) + sum(map(block_height, page.blocks)) <= BOTTOM - TOP
-
-
 def chart_height(page: Page) -> float:
     """The height in inches of a slide's charts: what the words below leave; the whole slide where that is too little.
 

@@ -169,7 +169,8 @@ def _task_pages(contents: LabContents, plan: HandInPage, task: Task) -> Iterable
     page = _page_of(plan, task, results, charts)
     page = replace(page, facts=large, blocks=blocks, answers=answers, warnings=tuple(warnings))
     said = joined(tables.results_message(results)) if charts and found and plan.table == "results" else ""
-    if said not in ("", page.title) and not documents.fit_together(page):  # so the table has its own
+    height = documents.chart_height(page) + sum(map(documents.block_height, blocks)) if said else 0.0
+    if said not in ("", page.title) and height > documents.BOTTOM - documents.TOP:  # the table has its own
         yield _page_of(plan, task, results, charts)
         page = replace(page, title=said, charts=(), note="", numbers=())
     yield page

@@ -182,7 +182,7 @@ FAMILIES = {family.key: family for family in (
     _family("throughput", "throughput", "Throughput", "GPUs", "images per second", heading="Images per second"),
     _family("speedup", "speedup", "Speedup", "GPUs", "times one GPU", unit="×", compares=True),
     _family("efficiency", "efficiency", "Efficiency", "GPUs", "speedup / GPUs", unit="%", compares=True),
-    _family("whole-training", "time", "Whole training over GPUs", "GPUs", "seconds", unit="s", compares=True),
+    _family("whole-training", "time", "Whole training", "GPUs", "seconds", unit="s", compares=True),
     _family("program-time", "time", "Time", "processes", "seconds", unit="s", compares=True),
     _family("program-speedup", "speedup", "Speedup", "processes", "times one process", unit="×", compares=True),
     _family("program-efficiency", "efficiency", "Efficiency", "processes", "speedup / processes", unit="%",

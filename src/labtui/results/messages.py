@@ -58,13 +58,13 @@ def scaling_message(lines: Sequence[ScalingLine], families: Set[str]) -> str:
         return program_message([row for line in lines for row in line.rows])
     lines = [line for line in lines if len(line.rows) > 1] or list(lines)
     live = any(row.live for line in lines for row in line.rows)
-    rows = _rows_of_shared_size(lines)
+    rows = rows_of_shared_size(lines)
     compared = _pair_sentence(lines, rows, families) if len(rows) == 2 else _many_sentence(rows, families)
     said = compared or _single_sentence(lines, families, live=live)
     return _with_end(said, ", so far" * (said != "" and live))
 
 
-def _rows_of_shared_size(lines: Sequence[ScalingLine]) -> list[ResultRow]:
+def rows_of_shared_size(lines: Sequence[ScalingLine]) -> list[ResultRow]:
     """The row of each line on the largest number of GPUs that all lines share; [] where they share none above one."""
     rows = [{row.n_gpus: row for row in line.rows} for line in lines]
     shared = set.intersection(*map(set, rows)) if rows else set()
@@ -168,12 +168,6 @@ def faster(row: ResultRow, than: str = "") -> str:
 
 def acceleration_message(row: ResultRow) -> str:
     return f"One GPU is {ratio_text(row.acceleration)} times as fast as the CPU"
-
-
-def rates_message(gpu: ResultRow) -> str:
-    """How much one GPU and the CPU it is compared with train in a second."""
-    unit, cpu = gpu.configuration.unit, rate_text(gpu.cpu.throughput if gpu.cpu else None)
-    return f"One GPU trains on {rate_text(gpu.throughput)} {unit} per second, the CPU on {cpu}"
 
 
 _COSTS = {scaling.SHORT_BATCH: "The short last batch costs", scaling.SLOWER_STEPS: "Slower steps cost"}
