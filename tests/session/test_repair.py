@@ -7,7 +7,7 @@ import pytest
 from labtui.domain.errors import FolderError, StoreError
 from labtui.domain.model import RunPhase, SubmissionStatus
 from labtui.session.folder import LabFolder
-from labtui.session.opening import repair
+from labtui.session.opening import repair, stored_state
 from labtui.session.preview import commands_of_draft
 from labtui.session.session import Session
 from labtui.session.store import backup_path
@@ -36,12 +36,13 @@ def test_a_lost_database_is_rebuilt(open_bench, damage):
     backup_path(path).unlink()
     if damage == "gone":
         path.unlink()
-    elif damage == "text":
-        path.write_bytes(b"this is no database\n" * 999)
+    else:
+        path.write_bytes(b"this is no database\n" * 999 if damage == "text" else b"")
+    with pytest.raises(StoreError):
+        stored_state(LabFolder(first.path))
+    if damage == "text":
         with pytest.raises(StoreError):
             Session.open(first.path, start=False)
-    else:
-        path.write_bytes(b"")
     report = repair(LabFolder.open(first.path))
     assert (report.submissions, report.rebuilt, report.epochs) == (1, 1, 10)
     second = open_bench(first.cluster)

@@ -134,17 +134,15 @@ def disk_problem(folder: LabFolder) -> LabError | None:
 
 
 def stored_state(folder: LabFolder) -> LabState:
-    """Read the state of a lab folder once, beside its writer or from a copy; empty if it has no database.
+    """Read the state of a lab folder once, beside its writer or from a copy; empty if nothing was stored.
 
     Raises:
         StoreError: as `Store`.
     """
-    if not folder.database_path.exists():
-        return LabState()
     store = None
-    if check_trust(folder.path) is None:
+    if folder.database_path.exists() and check_trust(folder.path) is None:
         with contextlib.suppress(NotWritable):  # SQLite reads beside a writer only if it can create a file
-            store = Store(folder.database_path, read_only=True)
+            store = _store(folder, read_only=True)
     with contextlib.closing(store or copied_store(folder)) as opened:
         return mirrors.state_of(folder, opened)
 
