@@ -32,16 +32,16 @@ def test_a_folder_of_an_earlier_version_opens_whole(tmp_path):
         state = session.state
         files = [sorted(session.files_of(token)) for token in state.submissions]
     submissions = list(state.submissions.values())
-    assert submissions[0].run_ids == (1, 2)
     statuses = [f"{item.run_ids[-1]} {item.status.value}" for item in submissions]
     told = "2 accepted, 3 accepted, 4 accepted, 5 waiting, 6 withdrawn, 7 refused, 8 sending"
     assert ", ".join(statuses) == told
     jobs = [(item.job.job_id, item.job.phase.value) for item in submissions if item.job is not None]
     assert jobs == [("100", "finished"), ("101", "running"), ("102", "queued")]
     assert [(item.held, item.early_end_minutes) for item in submissions[2:4]] == [(False, 20), (True, 0)]
-    assert submissions[0].accepted[0].reason == "A test."
-    assert submissions[1].job_file == "mine.slurm"
-    assert submissions[5].sentence.startswith("Slurm does not accept this account")
+    assert (submissions[0].accepted[0].reason, submissions[1].job_file) == ("A test.", "mine.slurm")
+    assert submissions[0].run_ids == (1, 2) and submissions[5].sentence.startswith(
+        "Slurm does not accept this account"
+    )
     runs = state.runs
     told = [(run.outcome, len(run.epochs)) for run in runs.values()]
     assert told == [("completed", 5)] * 2 + [(None, 3)] + [(None, 0)] * 5
@@ -54,8 +54,7 @@ def test_a_folder_of_an_earlier_version_opens_whole(tmp_path):
 def test_a_file_whose_runs_are_not_those_of_its_numbers_is_damage(open_bench):
     bench = open_bench()
     accepted(bench)
-    (beside,) = (bench.path / "slurm").glob("*.json")
-    item = json.loads(beside.read_text())
+    item = json.loads(next((bench.path / "slurm").glob("*.json")).read_text())
     for line in ("7", "{}", json.dumps(item | {"runs": []})):
         with pytest.raises(ValueError, match=r"runs|missing|object"):
             from_json(line, SubmissionState)
@@ -66,6 +65,7 @@ def test_runs_that_another_version_read_are_read_again_where_their_log_is_there(
     bench = open_bench()
     token = accepted(bench, job_file="mine.slurm")
     bench.cluster.write("100", keras_log(9, 8, 8, 8, 8))
+    bench.cluster.write("100", b"a warning\n", "err")
     bench.cluster.end("100")
     bench.run(200)
     right = bench.session.state.runs
@@ -76,12 +76,15 @@ def test_runs_that_another_version_read_are_read_again_where_their_log_is_there(
         surplus = {"run_ids": (1, 2), "runs": (*state.submissions[token].runs, UNPLANNED)}
         wrong = after(ended(1, "oom"), state=state.with_submission(token, **surplus))
         older = store.sources[token].replace(f" {PARSER_VERSION}:", " 0:")
-        assert older != store.sources[token]
         store.write(state, wrong)
         store.write_readings(wrong, {token: older})
     if not there:
         log.unlink()
-    for _ in range(2):
-        with Session.open(bench.path, start=False) as session:
-            assert session.state.runs == (right if there else wrong.runs)
-            assert session.state.last_run == 2, "a deck may name the run that is none"
+    remote = bench.cluster.contents.pop(path := bench.cluster.log("100"))
+    for expected, files in ((right if there else wrong.runs, {}), (right, {path: remote})):
+        bench.cluster.contents.update(files)
+        again = open_bench(bench.cluster)
+        again.run(200)
+        assert again.session.state.runs == expected, "it is copied again where it can be"
+        assert again.session.state.last_run == 2, "a deck may name the run that is none"
+        again.session.close()

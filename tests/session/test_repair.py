@@ -9,7 +9,6 @@ from labtui.domain.model import RunPhase, SubmissionStatus
 from labtui.session.folder import LabFolder
 from labtui.session.opening import repair, stored_state
 from labtui.session.preview import commands_of_draft
-from labtui.session.session import Session
 from labtui.session.store import backup_path
 from tests.session.conftest import Bench, draft, submit_two_runs
 from tests.session.scripted import keras_log
@@ -40,9 +39,6 @@ def test_a_lost_database_is_rebuilt(open_bench, damage):
         path.write_bytes(b"this is no database\n" * 999 if damage == "text" else b"")
     with pytest.raises(StoreError):
         stored_state(LabFolder(first.path))
-    if damage == "text":
-        with pytest.raises(StoreError):
-            Session.open(first.path, start=False)
     report = repair(LabFolder.open(first.path))
     assert (report.submissions, report.rebuilt, report.epochs) == (1, 1, 10)
     second = open_bench(first.cluster)

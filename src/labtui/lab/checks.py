@@ -346,8 +346,7 @@ def _check_data(ctx: _Context, _check: schema.DataCheck) -> Iterator[CheckItem]:
     elif evidence.remote:
         when = datetime.fromtimestamp(min(status.at for status in evidence.remote.values()), UTC)
         paths = ", ".join(map(from_home, evidence.remote))
-        seen = f"seen on the cluster on {when:%Y-%m-%d %H:%M UTC}: {paths}"
-        yield CheckItem(sentence, evidence=seen)
+        yield CheckItem(sentence, evidence=f"seen on the cluster on {when:%Y-%m-%d %H:%M UTC}: {paths}")
     else:
         yield CheckItem(sentence, "Data and container: not looked for yet. Press D (`labtui doctor`).")
 

@@ -121,12 +121,9 @@ def _text_problems(value: object, place: Place) -> Iterator[Problem]:
             yield place, f"`{key}` has more than {MAX_TEXT_CHARACTERS:,} characters."
         if not value.strip():
             yield place, f"`{key}` is empty."
-    elif isinstance(value, dict):
-        for name, item in value.items():
+    elif isinstance(value, dict | list):
+        for name, item in value.items() if isinstance(value, dict) else enumerate(value):
             yield from _text_problems(item, (*place, name))
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _text_problems(item, (*place, index))
 
 
 # --------------------------------------------------------------------------- msgspec's messages in plain words

@@ -59,15 +59,10 @@ def read_remote(name: str) -> bytes:
     return (_asset_folder("remote") / name).read_bytes()
 
 
-def read_template(form: str) -> str:
-    """The job script template of a form (`labtui.domain.model.TemplateForm`)."""
-    return _read_with_includes(f"{form}.slurm")
-
-
-def _read_with_includes(name: str) -> str:
-    """The text of a file in ``slurm_templates``; each line ``@include NAME`` is replaced by the file ``parts/NAME``."""
-    text = (_asset_folder("slurm_templates") / name).read_text(encoding="utf-8")
-    return re.sub(r"(?m)^@include (\S+)\n", lambda found: _read_with_includes(f"parts/{found[1]}"), text)
+def read_template(form: str, suffix: str = ".slurm") -> str:
+    """The job script template of a form (`TemplateForm`): a line ``@include NAME`` is the file ``parts/NAME``."""
+    text = (_asset_folder("slurm_templates") / f"{form}{suffix}").read_text(encoding="utf-8")
+    return re.sub(r"(?m)^@include (\S+)\n", lambda found: read_template(f"parts/{found[1]}", ""), text)
 
 
 def _asset_folder(name: str) -> Path:

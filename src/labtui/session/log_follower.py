@@ -282,8 +282,8 @@ class LogFollower:
     def _restart(self, submission: SubmissionState, item: Followed) -> None:
         """The remote file was replaced: begin a new segment and drop what was parsed from the old one."""
         segment = 1 + max(mirrors.segments_on_disk(self._context.folder, submission, item.stream), default=0)
-        begun = LogState(segment=segment)
-        self._context.journal.change(methodcaller("with_log", item.token, item.stream, begun))
+        change = methodcaller("with_log", item.token, item.stream, LogState(segment=segment))
+        self._context.journal.change(change)
         reader = self._reader(submission)
         self._apply(reader, reader.apply_to)
         self._delete_old_segment(submission, item.stream, segment)
@@ -362,7 +362,7 @@ class LogFollower:
         item.complete = True
         context.journal.change(self._size_change(context.state.submissions[item.token], item, complete=True))
         submission = context.state.submissions[item.token]
-        if item.stream != "gpu" and has_whole_logs(submission):
+        if has_whole_logs(submission) and not context.readings.are_current(submission):
             self._end_runs(item.token)
         if submission.job is not None and context.clock.wall() - submission.job.seen_at > AFTER_THE_END_S:
             self._settle(item)
@@ -375,7 +375,9 @@ class LogFollower:
         readings.save(self._context.state, (token,))
 
     def _settle(self, item: Followed) -> None:
-        """Stop following a complete log; the reader that its last check made goes, too."""
-        del self._followed[item.token, item.stream]
-        if has_whole_logs(self._context.state.submissions[item.token]):
-            self._context.readings.drop(item.token)
+        """Stop following a complete log once its job's runs are read; the reader that its last check made goes, too."""
+        submission = self._context.state.submissions[item.token]
+        if self._context.readings.are_current(submission):
+            del self._followed[item.token, item.stream]
+            if has_whole_logs(submission):
+                self._context.readings.drop(item.token)

@@ -57,8 +57,7 @@ def with_sizes(folder: LabFolder, state: LabState) -> LabState:
     """The state with the sizes of the mirrors on disk, for a start or beside another process."""
     for submission in tuple(state.submissions.values()):
         for stream in STREAMS:
-            name = submission.mirror(stream) if stream in submission.remote_logs else ""
-            status = folder.status(name) if name else None
+            status = folder.status(submission.mirror(stream)) if stream in submission.remote_logs else None
             log = submission.logs.get(stream, LogState())
             if status is not None and (log.size != status.st_size or stream not in submission.logs):
                 state = state.with_log(submission.token, stream, replace(log, size=status.st_size))
@@ -243,8 +242,16 @@ class Readings:
         self._readers.pop(token, None)
 
     def are_current(self, submission: SubmissionState) -> bool:
-        """Whether its stored runs were computed from the mirrors as they are now."""
-        return self._store.sources.get(submission.token) == self._source(submission)
+        """Whether its stored runs were computed from the mirrors as they are now, or from one that is gone since."""
+        source = self._store.sources.get(submission.token)
+        return source == self._source(submission) or bool(self._lost(submission))
+
+    def _lost(self, submission: SubmissionState) -> list[Stream]:
+        """The logs that its stored runs were computed from and whose mirrors are gone, or empty."""
+        parts = self._store.sources.get(submission.token, "").split()
+        read = {part.rpartition(":")[0] for part in parts if not part.endswith(":0")}
+        logs = submission.logs.items()
+        return [stream for stream, log in logs if not log.size and f"{stream}:{log.segment}" in read]
 
     def _source(self, submission: SubmissionState) -> str:
         """All that its runs are computed from, as text to compare."""
@@ -260,6 +267,9 @@ class Readings:
         if state.submissions:
             self.notice_patterns()
         for submission in tuple(state.submissions.values()):
+            for stream in self._lost(submission):  # it is looked for on the cluster once more
+                log = replace(submission.logs[stream], complete=False)
+                state = state.with_log(submission.token, stream, log)
             has_logs = any(log.size for stream, log in submission.logs.items() if stream in READ_STREAMS)
             if has_logs and not self.are_current(submission):
                 state = self.read_whole(state, submission.token, most_bytes)
@@ -302,9 +312,8 @@ class Readings:
                 self._store.write_readings(state, sources)
             except StoreError:  # they are computed again the next time
                 return
-        for item in read:
-            if has_whole_logs(item) and item.token in self._readers and self._readers[item.token].ended:
-                self.drop(item.token)
+        for token in [token for token, reader in self._readers.items() if reader.ended]:
+            self.drop(token)
 
 
 def has_whole_logs(submission: SubmissionState) -> bool:

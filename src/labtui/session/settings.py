@@ -357,8 +357,7 @@ def _record(folder: Path) -> _Record:
 
 def _record_path(folder: Path) -> Path:
     """Its name stands for the folder's path."""
-    digest = hashlib.sha256(os.fsencode(folder)).hexdigest()
-    return _state_dir() / "trusted" / f"{digest[:32]}.json"
+    return _state_dir() / "trusted" / f"{hashlib.sha256(os.fsencode(folder)).hexdigest()[:32]}.json"
 
 
 def _state_dir() -> Path:
