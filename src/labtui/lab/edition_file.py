@@ -232,8 +232,11 @@ def _id(item: object) -> object:
 
 # --------------------------------------------------------------------------- lines
 
-_LONG_STRING = re.compile(r'"""(?:\\.|[^\\])*?"""|\'\'\'.*?\'\'\'', re.DOTALL)
-_TABLE = re.compile(r"\s*(\[\[?)\s*([A-Za-z_][\w.\"' -]*?)\s*\]\]?\s*(?:#.*)?$")
+_LONG = re.compile(
+    r'"""(?:\\.|[^\\])*?"""|\'\'\'.*?\'\'\'|#[^\n]*|("(?:\\.|[^"\\\n])*"|\'[^\'\n]*\')', re.DOTALL
+)
+"""Long strings, comments, and as a group short strings, in which neither of those begins."""
+_TABLE = re.compile(r"\s*(\[\[?)\s*([A-Za-z_][^\],]*)\]\]?\s*$")
 _KEY = re.compile(r"\s*([\w-]+(?:\s*\.\s*[\w-]+)*)\s*=")
 _ITEM = re.compile(r"\s*[{\[\"'\d-]")
 
@@ -248,8 +251,8 @@ def line_of(text: str, place: Place) -> int | None:
     table: Place = ()
     key: Place = ()
     item = 0
-    # What long strings contain is not TOML, but their lines count.
-    plain = _LONG_STRING.sub(lambda match: "\n" * match[0].count("\n"), text)
+    # What long strings and comments contain is not TOML, but their lines count.
+    plain = _LONG.sub(lambda match: match[1] or "\n" * match[0].count("\n"), text)
     for number, line in enumerate(plain.split("\n"), 1):
         if match := _TABLE.match(line):
             table, key = _table_place(last, match[2], match[1] == "[["), ()
