@@ -41,7 +41,7 @@ def answer(
 
 
 def test_gpus_of_a_node():
-    found = {"gpu:4": 4, "gpu:h100:4(S:0-1),shard:8": 4, "gpu:a100_3g.20gb:2": 2, "gpu:a100:2,gpu:v100:2": 4}
+    found = {"gpu:4": 4, "gpu:h100:4(S:0-1),shard:8": 4, "gpu:a100:no_consume:2,gpu:v100:2": 4}
     found |= {"gpu": 1, "gpu:h100": 1, "(null)": 0, "craynetwork:4": 0, "cpu:4,gres/gpu:2": 2}
     found |= {"gpu:nvidia_a100_1g.5gb:2": 2, "gres/gpu=4,gres/gpu:a100-80=4": 4, "gres:gpu=3": 3}
     assert {gres: gpus_of(gres) for gres in found} == found

@@ -83,7 +83,7 @@ def gpus_of(gres: str) -> int:
 
     An entry without a type counts all GPUs, those with one again: 4 for ``gres/gpu=4,gres/gpu:h100=4``.
     """
-    parts = re.sub(r"\([^()]*\)", "", gres).split(",")
+    parts = re.sub(r"\([^()]*\)|:no_consume\b", "", gres).split(",")
     gpu = re.compile(r"(?:gres[/:])?gpu(:[\w.-]*?)??(?:[:=]([0-9]{1,12}))?")
     found = [match for part in parts if (match := gpu.fullmatch(part.strip()))]
     return max(sum(int(each[2] or 1) for each in found if bool(each[1]) is typed) for typed in (True, False))
