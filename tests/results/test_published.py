@@ -14,7 +14,7 @@ from labtui.domain.model import EpochSample, Interval
 from labtui.domain.tuning import tuning_of
 from labtui.export.contents import Measurements
 from labtui.export.tables import csv_text, markdown_text
-from labtui.results.catalogue import catalogue
+from labtui.results.catalogue import _learning_message, catalogue
 from labtui.results.charts import distinct, line_pieces, lowest
 from labtui.results.compute import compute_results
 from labtui.results.measured import MeasuredRun, measured_from_reports
@@ -300,11 +300,12 @@ def test_the_three_charts_of_a_study():
     rates = charts["learning-rate"]
     assert rates.y_log and rates.message.endswith(" 1.6, then fall to a hundredth or a thousandth")
     (line,) = (each for each in rates.series if each.name == "ResNet50 · linear · 32 GPUs")
+    stopped = replace(line, points=line.points[:3])
+    assert _learning_message([*rates.series, stopped]) == rates.message
     assert [p.y for p in line.points] == pytest.approx([1.6, 1.6, 1.6, 0.16, 0.016, 0.0016, 0.0016])
     assert len([*chain(*line_pieces(rates, line))]) == len(line.points) + 3, "it jumps three times"
     assert "accuracy" not in charts and "epochs, GPU-h" in short_report(study_results())
-    names = [series.name for series in charts["error"].series]
-    last = charts["error"].series[names.index("ResNet50 · naive · 1 GPU")].points[-1]
+    (last,) = (each.points[-1] for each in charts["error"].series if each.name == "ResNet50 · naive · 1 GPU")
     assert (last.y, last.line) == (pytest.approx(1 - 0.73286), 89)
     (hours,) = re.findall(r",0\.73286(?:0000\d+)?,([\d.]+),fingerprint", csv_text(study_results()))
     assert f"| {float(hours):.3f} |\n" in markdown_text(study_results(), ""), "GPU-hours are the last column"

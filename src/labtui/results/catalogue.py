@@ -330,10 +330,14 @@ _SHARES = {10: "a tenth", 100: "a hundredth", 1000: "a thousandth"}
 
 def _learning_message(rates: Sequence[Series]) -> str:
     """``The learning rate falls from 0.1 to 0.001, the same for every size``; "" without lines."""
+    end = max((each.points[-1].x for each in rates), default=0)
+    rates = [
+        each for each in rates if each.points[-1].x == end
+    ]  # others go on, or were stopped before they fell
     highest, last = [max(p.y for p in each.points) for each in rates], [each.points[-1].y for each in rates]
     ends = (dict.fromkeys(map(tick_text, (min(ys), max(ys)))) for ys in (highest, last) if ys)
     alike = len({tuple(p.y for p in each.points) for each in rates}) == 1
-    shares = {_SHARES.get(round(y / end) if end else 0, "") for y, end in zip(highest, last, strict=True)}
+    shares = {_SHARES.get(round(y / low) if low else 0, "") for y, low in zip(highest, last, strict=True)}
     fall = f"then fall to {' or '.join(sorted(shares))}" if all(shares) else "then end at {}"
     falls = alike and rates[0].points[0].y == highest[0]
     said = "The learning rate falls from {} to {}" if falls else f"Learning rates reach {{}}, {fall}"
