@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from labtui.domain.state import SubmissionState
+from labtui.domain.state import PathStatus, SubmissionState
 from labtui.session.records import from_json
 from labtui.session.run_matcher import UNPLANNED
 from labtui.session.session import Session
@@ -55,9 +55,9 @@ def test_a_file_whose_runs_are_not_those_of_its_numbers_is_damage(open_bench):
     bench = open_bench()
     accepted(bench)
     item = json.loads(next((bench.path / "slurm").glob("*.json")).read_text())
-    for line in ("7", "{}", json.dumps(item | {"runs": []})):
-        with pytest.raises(ValueError, match=r"runs|missing|object"):
-            from_json(line, SubmissionState)
+    for line in ("7", "{}", json.dumps(item | {"runs": []}), '{"there": true, "at": NaN}'):
+        with pytest.raises(ValueError, match=r"runs|missing|object|float"):
+            from_json(line, SubmissionState if "there" not in line else PathStatus)
 
 
 @pytest.mark.parametrize("there", [True, False])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -206,7 +206,7 @@ class PathStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a remote path exists, and when the cluster said so (UNIX seconds)."""
 
     there: bool
-    at: float
+    at: Annotated[float, msgspec.Meta(ge=0, lt=2**33)]
 
 
 class LabState(msgspec.Struct, frozen=True, kw_only=True):
