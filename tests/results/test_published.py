@@ -300,8 +300,7 @@ def test_the_three_charts_of_a_study():
     rates = charts["learning-rate"]
     assert rates.y_log and rates.message.endswith(" 1.6, then fall to a hundredth or a thousandth")
     (line,) = (each for each in rates.series if each.name == "ResNet50 · linear · 32 GPUs")
-    stopped = replace(line, points=line.points[:3])
-    assert _learning_message([*rates.series, stopped]) == rates.message
+    assert _learning_message([*rates.series, replace(line, points=line.points[:3])]) == rates.message
     assert [p.y for p in line.points] == pytest.approx([1.6, 1.6, 1.6, 0.16, 0.016, 0.0016, 0.0016])
     assert len([*chain(*line_pieces(rates, line))]) == len(line.points) + 3, "it jumps three times"
     assert "accuracy" not in charts and "epochs, GPU-h" in short_report(study_results())

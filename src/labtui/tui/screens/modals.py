@@ -21,7 +21,7 @@ from textual.widgets import Button, Footer, Input, Static
 
 from labtui.doctor.findings import SIGNS, Check, summary, worst_status
 from labtui.domain.model import RunPhase
-from labtui.domain.state import TRAINING
+from labtui.domain.state import LIVE
 from labtui.tui import STYLES
 from labtui.tui import format as words
 from labtui.tui.app import LabApp
@@ -174,7 +174,6 @@ def prompt_screen(question: Any) -> Ask:
     )
 
 
-EXPORTS = "The export is not finished: leaving ends it, and the files of the one before stay."
 STOPS = (
     "The practice cluster stops when you leave: running jobs end as if their node failed, waiting jobs start when you "
     "are back."
@@ -196,14 +195,15 @@ def _why_not_new(folder: str) -> str:
 
 async def ask_before_leaving(app: LabApp, *, kept: bool) -> None:
     """Leave at once if nothing is lost or stopped by it; else ask. `kept`: the lab folder is not deleted."""
-    busy = any(run.phase in (RunPhase.QUEUED, *TRAINING) for run in app.view_model.state.runs.values())
+    state = app.view_model.state
+    busy = any(run.phase in LIVE and run.phase is not RunPhase.WAITING for run in state.runs.values())
     stops = busy and app.view_model.factor is not None
-    lost = "" if app.session.read_only else STOPS * stops if kept else LOST
-    if not (lost := f"{EXPORTS * bool(app.view_model.exporting)} {lost}".strip()):
+    if app.session.read_only or (kept and not stops):
         app.exit(0)
         return
-    choices = (*[("k", "Keep it in a folder", "keep")] * (not kept), *yes_or_no("Leave", "Stay"))
-    while (answer := await app.push_screen_wait(Ask(lost, choices=choices))) == "keep":
+    keep: tuple[Choice, ...] = () if kept else (("k", "Keep it in a folder", "keep"),)
+    choices = (*keep, *yes_or_no("Leave", "Stay"))
+    while (answer := await app.push_screen_wait(Ask(STOPS if kept else LOST, choices=choices))) == "keep":
         place = Ask(
             "The folder for its answers, logs and charts; the cluster ends with this session.",
             choices=entry_choices("Keep it and leave"),
