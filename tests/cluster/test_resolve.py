@@ -116,8 +116,7 @@ def test_words_that_are_no_host(text):
 def test_every_profile_is_complete(name):
     profile = load_profile(name)
     assert profile.id == name and profile.title
-    known = {queue.name for queue in profile.queues}
-    assert {profile.gpu_queue, profile.cpu_queue} - {""} <= known
+    assert {profile.gpu_queue, profile.cpu_queue} - {""} <= {queue.name for queue in profile.queues}
     assert profile.cpus_per_gpu * profile.gpus_per_node <= profile.cpus_per_node
     assert not re.findall(r"\bnct_\d+", " ".join((profile.root, profile.data_dir, profile.container)))
 

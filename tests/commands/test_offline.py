@@ -83,6 +83,8 @@ def test_what_was_submitted_without_network_waits_and_can_be_taken_back(folder, 
 def test_a_run_that_is_over_is_not_cancelled_with_the_rest_of_its_job(folder, command):
     with open_session(folder.path, start=False) as session:
         session.feed(changes.planned("lt1", {1: spec(), 2: spec(gpus=2)}), changes.accepted("lt1", "7"))
+    assert "Run 1 has no log. Its job waits in the queue.\n" in command(["log", "1"], 1).err
+    with open_session(folder.path, start=False) as session:
         session.feed(observed("lt1", "7", JobPhase.RUNNING), changes.ended(1, "completed"))
     assert "Run 1 is already over: there is nothing to cancel.\n" in command(["cancel", "1"]).err
     with open_session(folder.path, start=False) as session:

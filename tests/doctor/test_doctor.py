@@ -170,8 +170,7 @@ def test_another_host_gets_no_advice_of_the_site():
     """And no name server is no network that blocks."""
 
     site = load_profile("mn5")
-    own = resolve_hosts(site, Overrides())
-    assert _profile_for_advice(own, site) is site
+    assert _profile_for_advice(resolve_hosts(site, Overrides()), site) is site
     other = _profile_for_advice(resolve_hosts(site, Overrides(hosts=("login.example.org",))), site)
     assert not (other.password_host or other.support or other.host_keys or other.data_hosts)
     for reason in ("name", "no-network"):

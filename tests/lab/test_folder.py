@@ -81,8 +81,7 @@ def test_two_students_one_after_the_other_lose_nothing(folder):
     assert TASK.questions[0].text in begun and not answer_path(folder, TASK.id).exists()  # no word is written
     assert first.save(TASK.id, begun + "\nfirst student\n") == ""
     assert second.changed_outside(TASK.id) and not first.changed_outside(TASK.id)
-    said = second.save(TASK.id, begun + "\nsecond student\n")
-    assert "changed by someone else" in said
+    assert "changed by someone else" in second.save(TASK.id, begun + "\nsecond student\n")
     path = folder.answers / f"{TASK.id}.md"
     assert "second student" not in path.read_text(encoding="utf-8")
     for at, words in (("", "second student"), ("", "second student, longer"), ("2", "again")):

@@ -26,8 +26,7 @@ def test_tasks_are_spread_over_the_nodes_of_the_job():
     step = planned("--ntasks-per-node=1", **nodes)
     places = [(0, "as01r1b01", 0), (1, "as01r1b02", 0), (2, "as01r1b04", 0)]
     assert (step.tasks, [step.place(task) for task in range(3)]) == (3, places)
-    step = planned("-n 6 -c 4", **nodes)
-    assert [step.place(task)[0] for task in range(6)] == [0, 0, 1, 1, 2, 2]
+    assert [planned("-n 6 -c 4", **nodes).place(task)[0] for task in range(6)] == [0, 0, 1, 1, 2, 2]
     assert planned("-N 2 -n 2", **nodes).nodes == ("as01r1b01", "as01r1b02")
     with pytest.raises(CommandError, match="More processors requested than permitted"):
         planned("-n 6 -c 5", **nodes)

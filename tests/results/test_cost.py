@@ -76,7 +76,13 @@ def test_gpu_hours_follow_the_clusters_clock_and_stay_below_the_limit():
 def test_gpu_hours_are_compared_of_trainings_of_one_length_only(count):
     times = {1: [100.0] * 5, 4: [25.0] * count}
     rows = [run(n, [], epochs=tuple(epoch(at, s) for at, s in enumerate(times[n], 1))) for n in times]
+    rows.append(run(4, [], epochs=(epoch(1, 25.0),)))  # a trial is not one of them
     assert ("times the GPU-hours" in results_message(compute_results(rows))) is (count == 5)
+
+
+def test_own_jobs_of_one_name_are_told_apart_in_the_title():
+    rows = [run(0, [9, t], model=name, tuning=(("t", f"{t}"),)) for name, t in (("a", 2), ("a", 3), ("b", 5))]
+    assert "a (t 2) takes 2.00 s, a (t 3) 3.00 s, b 5.00 s" in results_message(compute_results(rows))
 
 
 def test_runs_of_a_folder_know_their_job_and_log():

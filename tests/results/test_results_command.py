@@ -115,8 +115,7 @@ def test_the_devices_in_the_err_beside_a_log_keep_its_run_out_of_speedups(capsys
         head = f"Model ResNet50 {count} GPUs\nbatch_size: {512 * count}\n"
         (tmp_path / f"{count}.out").write_text(head + samples.keras(1, 3, 3))
         (tmp_path / f"{count}.err").write_text(samples.devices(0))
-    paths = [str(path) for path in sorted(tmp_path.iterdir())]
-    assert main(["results", *paths, "--json"]) == 0
+    assert main(["results", *[str(path) for path in sorted(tmp_path.iterdir())], "--json"]) == 0
     first, second = json.loads(capsys.readouterr().out)["rows"]
     assert [row["n_gpus"] for row in (first, second)] == [1, 1]
     assert all(row["speedup"] is None or row["speedup"]["value"] == 1 for row in (first, second))

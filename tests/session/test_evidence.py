@@ -107,8 +107,7 @@ def test_an_error_after_an_answer_is_a_problem_of_that_duty(bench, monkeypatch):
 
 def test_requests_fail_with_the_reason_when_there_is_no_line(bench):
     bench.cluster.reachable = False
-    future = bench.settled(bench.session.test_only(draft()))
-    assert "does not answer" in str(future.exception())
+    assert "does not answer" in str(bench.settled(bench.session.test_only(draft())).exception())
 
 
 def test_a_job_taken_while_the_queue_was_being_asked_is_not_taken_for_gone(bench):

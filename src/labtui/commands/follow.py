@@ -75,8 +75,8 @@ def run_log(args: argparse.Namespace) -> int:
 def _why_no_log(lab: OpenLab, run: RunState, stream: Stream) -> str:
     item, name = lab.state.submissions[run.token], f"run {run.run_id}"
     why = waiting_reason(lab.state, lab.session.profile, item, served=lab.session.elsewhere)
-    if item.job is None and why:
-        return f"Run {run.run_id} has no log. {why}"
+    if run.phase is RunPhase.QUEUED or (item.job is None and why):
+        return f"Run {run.run_id} has no log. {why or 'Its job waits in the queue.'}"
     err = lab.session.log_path(run.token, "err")
     there = err is not None and stream == "out" and err.stat().st_size
     hint = f" `labtui log {run.run_id} --err` prints its standard error." if there else ""

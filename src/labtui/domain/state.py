@@ -290,8 +290,8 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
         begun = job.phase in (JobPhase.RUNNING, JobPhase.SETTLING, JobPhase.FINISHED)
         # Slurm's word counts, except that an answer may be older than the student's own hold.
         said, was = [each is not None and each.reason.startswith("JobHeld") for each in (job, old.job)]
-        held = not begun and (said or (old.held and not was))  # a job that has started cannot be held
-        new = replace(old, job=job, held=held)
+        # a job that has started cannot be held
+        new = replace(old, job=job, held=not begun and (said or (old.held and not was)))
         if old.job is not None and old.job.job_id == job.job_id:
             return self.with_planned(new)
         return self.with_planned(replace(new, logs={}), [new_run(new, number) for number in new.run_ids])

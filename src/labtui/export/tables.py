@@ -87,7 +87,7 @@ def _cost_message(lines: Sequence[ScalingLine]) -> str:
     """What the only line's speedup costs: ``32 GPUs are 28.6 times as fast as one for 4.4 times the GPU-hours``."""
     compared = lines[0].compared if len(lines) == 1 else ()
     hours = [gpu_hours(row) for row in compared]
-    lengths = {run.run.epochs_read for row in compared for run in row.members}
+    lengths = {run.run.epochs_read for row in compared for run in measured.longest(row.members)}
     alike = len(lengths) == 1 and not any(row.as_printed.epoch_seconds for row in compared)
     if len(hours) < 2 or not hours[0] or not alike:
         return ""

@@ -314,9 +314,13 @@ def why_no_speedup(rows: Iterable[ResultRow]) -> str:
 def times_message(rows: Sequence[ResultRow]) -> str:
     """The times on the same devices: ``On 4 GPUs, a takes 49.56 s, b 50.82 s``."""
     timed = sorted((row for row in rows if row.epoch_seconds), key=lambda row: value_of(row.epoch_seconds))
+    said = [f"{_who(row)} {'takes ' * (row is timed[0])}{time_text(row)}" for row in timed]
     epoch = "an epoch of " * (rows[0].program is None)
-    said = [f"{clean(row.model)} {'takes ' * (row is timed[0])}{time_text(row)}" for row in timed]
     return f"On {rows[0].counted}, {epoch}{', '.join(said)}" if said else ""
+
+
+def _who(row: ResultRow) -> str:
+    return clean(row.name if row.program is None else row.model)  # programs here have one size
 
 
 def program_message(rows: Sequence[ResultRow], families: Set[str] = frozenset()) -> str:

@@ -322,7 +322,7 @@ def explain(line: RunLine) -> str:
         more = f" with a batch of {spec.per_gpu_batch:,} per GPU"
     elif run.outcome == "time-limit":
         more = f" in epoch {min(run.epochs_read + 1, spec.epochs)} of {spec.epochs}"
-    elif run.outcome == "failed" and not run.diagnosis:
+    elif run.outcome == "failed" and run.started and not run.diagnosis:
         more = "; its log does not say why"
     return f"Run {run.run_id} {run.deed}{more}."
 
