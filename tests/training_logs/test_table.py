@@ -172,6 +172,7 @@ CASES = {
     "two global batches": ("Batch_size: 2048\nGlobal batch size: 1024\n" + keras(1, 2, 2), "- - x 1024: 1*=13.6 2=13.6, completed"),
     "two ranks that round": ("".join(f"Epoch [{n}/3] time: {t}s\n" for n in (1, 2, 3) for t in (1, 2)), "- -: 1*=2.25 2=1.75 3=1.75, completed"),
     "two of other speeds without marks": (f"Epoch 1/2\n{ONE.format(1, 42)}{ONE.format(2, 37)}25/25 - 96s - loss: 2.0\nEpoch 2/2\n25/25 - 52s - loss: 2.0\n", "- -:, completed, woven"),
+    "a third epoch that is by its time the first training's": ("".join(f"Epoch {n} took {t} s\n" for n, t in ((1, 101.5), (2, 41.3), (1, 92.2), (2, 29.8), (3, 41.1))), "- -: 1*=101.5 2=41.3, completed | - -:, completed"),
     "lines of parts of an epoch": ("".join(f"Epoch {n // 4 + 1}/2 | global_step={n}99 | time: 6.{n}s\n" for n in range(8)), "- -:, completed"),
     "bars of numbered parts of an epoch": ("".join(f"Epoch {n // 2}, shard {n % 2}: 100%|#| {49 - n % 2}/{49 - n % 2} [00:06<00:00, 8.06it/s]\n" for n in range(4)), "- -:, completed"),
     "bars of parts without a name, alike": (("Epoch {}/2\n" + 2 * "100%|#| 49/49 [00:06<00:00, 8.06it/s]\n").format(1), "- -:, unfinished"),
@@ -342,7 +343,7 @@ NOTES = {
 KINDS = {
     "records of two trainings": "mixed-trainings", "two trainings without marks": "mixed-trainings", "two of PyTorch without marks": "mixed-trainings",
     "two trainings of other lengths without marks": "mixed-trainings", "two of hand-written lines without marks": "mixed-trainings",
-    "two of other speeds without marks": "mixed-trainings",
+    "two of other speeds without marks": "mixed-trainings", "a third epoch that is by its time the first training's": "mixed-trainings",
     "a container without GPU access, whatever the banner says": "no-gpu", "TensorFlow's own warning makes a CPU run": "no-gpu",
 }  # fmt: skip
 

@@ -349,9 +349,7 @@ def run_phase(submission: SubmissionState, run: RunState, *, first_open: bool) -
     again = job is not None and phase is JobPhase.QUEUED and job.start_time is not None
     if run.started and not again:
         return RunPhase.RUNNING
-    if phase is JobPhase.QUEUED or not first_open:
-        return RunPhase.QUEUED
-    return RunPhase.STARTING
+    return RunPhase.QUEUED if phase is JobPhase.QUEUED or not first_open else RunPhase.STARTING
 
 
 _PHASE_OF_OUTCOME: dict[Outcome, RunPhase] = {"completed": RunPhase.DONE, "cancelled": RunPhase.CANCELLED}

@@ -261,9 +261,8 @@ def y_limits(spec: ChartSpec) -> tuple[float, float]:
     if spec.y_log:
         return low / 1.3, high * 1.12
     least = min(spec.y_from, lowest(spec, min(low, *(p.y if p.lo is None else p.lo for p in points))))
-    least = (
-        math.floor(100 * least + 1e-9) / 100 if spec.percent else least
-    )  # PowerPoint counts its ticks from here
+    # PowerPoint counts its ticks from here
+    least = math.floor(100 * least + 1e-9) / 100 if spec.percent else least
     top = high + 0.06 * (high - max(least, 0.0)) if high > 0 else 1.0
     return least * (1.1 if least < 0 else 1.0), min(top, 1.0) if spec.percent and high <= 1 else top
 

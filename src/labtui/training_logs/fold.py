@@ -102,6 +102,8 @@ class Fold:
             return
         if run.last and number > run.last + 1:
             run.refuse("Epochs are not printed one by one: a time may be that of several epochs.")
+        if self.before is not None and self.before.continues_with(sample, run):
+            self.refuse(line, f"Epoch {number}")
         self.keep(run, sample)
 
     def see_epoch(self, text: str) -> None:

@@ -237,6 +237,13 @@ class OpenRun(msgspec.Struct):
             self.note("Some epochs have two times in this log: the interval holds both.")
         return True
 
+    def continues_with(self, sample: EpochSample, other: OpenRun) -> bool:
+        """Whether an epoch comes next here as well as in the run opened after this, and by its time is this run's."""
+        mine, its = self.epochs.get(sample.epoch - 1), other.epochs.get(sample.epoch - 1)
+        if mine is None or its is None or its.starts_process or self.has_epoch(sample.epoch):
+            return False
+        return are_apart(its.seconds, sample.seconds) and not are_apart(mine.seconds, sample.seconds)
+
     # ------------------------------------------------------------------ rates and ends
 
     def merge_other_rank(self, said: Rate) -> bool:

@@ -66,9 +66,7 @@ def _next_step(view: View) -> NextStep:
     item = view.check.next_item if view.check is not None else None
     if view.pending and (item is None or item.of_runs):
         return _while_running(view)
-    if item is not None:
-        return _what_is_missing(view, item)
-    return _next_task(view)
+    return _what_is_missing(view, item) if item is not None else _next_task(view)
 
 
 def _retried(view: View) -> bool:

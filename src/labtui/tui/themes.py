@@ -173,9 +173,8 @@ class SanitizedApp(App[_Result]):
         if isinstance(event, Key) and event.time < after and event.key in ("s", "full_stop"):
             self.notify("The plan was not shown yet. Press s to submit it.", severity="warning")
         elif isinstance(event, Key) and event.is_forwarded and event.time < opened:
-            self.screen._forward_event(
-                Key(event.key, event.character)
-            )  # the screen below got it, and left it
+            # the screen below got it, and left it
+            self.screen._forward_event(Key(event.key, event.character))
         elif not (isinstance(event, Key) and event.time < self.keys_since):
             await super().on_event(event)
 

@@ -55,9 +55,7 @@ def size_of(value: Any) -> int | None:
         return int(value[len(b"rehearsal:") :].split(b"x")[0])
     if isinstance(value, tuple) and value and isinstance(value[0], (Recorded, list)):
         return size_of(value[0])
-    if isinstance(value, (list, tuple)):
-        return len(value)
-    return None
+    return len(value) if isinstance(value, (list, tuple)) else None
 
 
 class Recorded:
