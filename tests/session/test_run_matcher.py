@@ -149,7 +149,7 @@ def test_a_run_planned_for_a_gpu_that_had_none_is_on_the_cpu_everywhere(bench, a
     bench.cluster.write("100", log.encode())
     bench.run(60, lambda: the_run(bench).epochs_read == 5)
     assert (the_run(bench).used.devices, the_run(bench).spec.n_gpus) == ("1 GPU" if named else "CPU", 1)
-    rows, (job,) = bench.session.results().rows, lab_cost(bench.session.state, practice=True).jobs
+    rows, (job,) = bench.session.results().rows, lab_cost(bench.session.state).jobs
     assert named or (not any(row.n_gpus or row.speedup for row in rows) and (job.gpus, job.used) == (asks, 0))
 
 
