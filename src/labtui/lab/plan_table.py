@@ -91,7 +91,7 @@ def change_cell(row: PlanRow, column: str, text: str) -> PlanRow:
         UsageError: the text is not a valid value there.
     """
     if column == "limit":
-        return replace(row, limit=_whole(text, "time limit", 1, 100_000) if text.strip() else None)
+        return replace(row, limit=_whole_number(text, "time limit", 1, 100_000) if text.strip() else None)
     spec, program = row.spec, row.spec.program
     if column == "options":
         spec = replace(spec, extra_args=split_options(text))
@@ -100,14 +100,14 @@ def change_cell(row: PlanRow, column: str, text: str) -> PlanRow:
     elif column == "rate":
         spec = replace(spec, learning_rate=_rate(text) if text.strip() else None)
     elif column == "epochs":
-        spec = replace(spec, epochs=_whole(text, "number of epochs", 1, 10_000))
+        spec = replace(spec, epochs=_whole_number(text, "number of epochs", 1, 10_000))
     elif column == "batch":
-        batch = _whole(text, "global batch", spec.replicas, 10_000_000)
+        batch = _whole_number(text, "global batch", spec.replicas, 10_000_000)
         if batch % spec.replicas:
             raise UsageError(f"The global batch is a multiple of {spec.replicas}, so that all have the same.")
         spec = replace(spec, batch_size=batch)
     elif column == "per_gpu":
-        each = _whole(text, "batch per GPU", 1, 10_000_000)
+        each = _whole_number(text, "batch per GPU", 1, 10_000_000)
         spec = replace(spec, batch_size=each * spec.replicas)
     else:
         spec = _with_gpus(spec, text)
@@ -116,7 +116,9 @@ def change_cell(row: PlanRow, column: str, text: str) -> PlanRow:
 
 def _timed(spec: RunSpec, program: Program, column: str, text: str) -> RunSpec:
     """A program's run with another number of processes, or another size."""
-    count = _whole(text, f"number of {program.counts}", 1, 100_000) if column == "gpus" else spec.processes
+    count = (
+        _whole_number(text, f"number of {program.counts}", 1, 100_000) if column == "gpus" else spec.processes
+    )
     size = text.strip() if column == "batch" else spec.size
     if not re.fullmatch(PROGRAM["size"], size):
         raise failure("no-size", text=text)
@@ -125,7 +127,7 @@ def _timed(spec: RunSpec, program: Program, column: str, text: str) -> RunSpec:
 
 
 def _with_gpus(spec: RunSpec, text: str) -> RunSpec:
-    count = _whole(text, "number of GPUs", 1, 1024)
+    count = _whole_number(text, "number of GPUs", 1, 1024)
     rate = spec.learning_rate
     scaled = None if rate is None else round(rate / spec.n_gpus * count, 10)
     return replace(spec, n_gpus=count, batch_size=spec.per_gpu_batch * count, learning_rate=scaled)
@@ -139,7 +141,7 @@ def split_options(text: str) -> tuple[str, ...]:
         raise failure("open-quote") from None
 
 
-def _whole(text: str, what: str, low: int, high: int) -> int:
+def _whole_number(text: str, what: str, low: int, high: int) -> int:
     found = number(text.replace(",", ""))
     if found is None:
         raise UsageError(f"The {what} is a whole number, not {text.strip()!r}.")

@@ -152,7 +152,7 @@ def _take_fact(fold: Fold, line: int, said: Says) -> None:
     if said.starts:
         fold.evaluates = said.starts == "evaluation"
     if run is not None:
-        run.fresh |= said.starts in ("anew", "resumed")
+        run.restarted |= said.starts in ("anew", "resumed")
         run.resumed |= said.starts == "resumed"
         if said.shortage is not None:
             run.out_of_data = said.shortage
@@ -202,7 +202,7 @@ def _take_begin(fold: Fold, line: int, said: Begins) -> None:
     if said.by == "command":
         said.facts = _with_global_batch(fold, said.facts)
     run = fold.open
-    begun = run is not None and "trainer" in run.announced and run.facts.epochs_planned and not run.fresh
+    begun = run is not None and "trainer" in run.announced and run.facts.epochs_planned and not run.restarted
     if said.by == "trainer" and (begun or fold.evaluates):
         return
     run = fold.run_of(line, lambda run: run.may_be_announced_by(said))
@@ -311,7 +311,7 @@ def _run_of_rate(fold: Fold, line: int, said: Rate) -> OpenRun | None:
         return fold.begin(line)
     if not run.trained or run.form in ("", said.form):
         return fold.begin(line) if run.records.epochs and run.form != said.form else run
-    another = said.total or said.first or run.fresh or run.outcome == "completed"
+    another = said.total or said.first or run.restarted or run.outcome == "completed"
     return fold.begin(line) if another else None
 
 

@@ -107,7 +107,7 @@ def take_header(fold: Fold, line: int, header: Opens) -> None:
     if run is not None and run.form == KERAS:
         keras, epoch, last = run.keras, run.keras.epoch, run.keras.epoch.number
         alike, missing = planned == run.facts.epochs_planned, epoch.headers < keras.workers or not epoch.seen
-        if alike and number == last and missing and not run.fresh:  # another process's
+        if alike and number == last and missing and not run.restarted:  # another process's
             run.last_line, run.interleaved = line, True
             epoch.headers += 1
             keras.workers = max(keras.workers, epoch.headers)
@@ -122,7 +122,7 @@ def take_header(fold: Fold, line: int, header: Opens) -> None:
     if run.keras.epoch.number is None and run.epochs:  # a line before the first header was an `evaluate`
         run.epochs, run.keras = {}, KerasLines(evaluated=run.keras.total)
     run.form, run.last_line = KERAS, line
-    run.keras.epoch, run.fresh_header = KerasEpoch(number), run.fresh
+    run.keras.epoch, run.opened_anew = KerasEpoch(number), run.restarted
     if planned != run.facts.epochs_planned:
         run.update_facts(RunFacts(epochs_planned=planned))
 
@@ -174,7 +174,7 @@ def settle(fold: Fold, run: OpenRun, line: int, *, follows: bool = False) -> Non
     if epoch.number is not None and epoch.headers < keras.workers:
         fold.refuse(line, f"Epoch {epoch.number}/{run.facts.epochs_planned}")
     elif not follows:
-        known = run.fresh_header or any(keras.may_be_own(one) for one, _ in epoch.seen)
+        known = run.opened_anew or any(keras.may_be_own(one) for one, _ in epoch.seen)
         if known and epoch.awaited is not None and len(epoch.seen) > (keras.before or 0):
             _keep_own(fold, run, epoch)
     elif keras.workers > 1:
@@ -189,7 +189,7 @@ def _is_parallel_training(fold: Fold, run: OpenRun, number: int, planned: int | 
     last, mine, before = run.keras.epoch.number, run.facts.epochs_planned, fold.before
     if run.refused:
         return True
-    if last is None or number == 1 or run.fresh or run.ended or run.keras.workers > 1:
+    if last is None or number == 1 or run.restarted or run.ended or run.keras.workers > 1:
         return False
     if number == last + 1 and mine in (planned, last):
         return False
@@ -207,7 +207,7 @@ def _belongs(run: OpenRun, number: int, planned: int | None, coming: OpenRun) ->
     if run.form == "":
         return number == records.open.number if records.open is not None else not records.epochs
     if epoch.number is None:  # a line before is an `evaluate`'s, or a whole training's if another head came
-        return not (run.epochs and (run.fresh or coming.gpus or coming.facts.given()))
+        return not (run.epochs and (run.restarted or coming.gpus or coming.facts.given()))
     if (run.failure and number == 1) or planned != run.facts.epochs_planned:
         return False
     if any(run.gpus.get(source, found).count != found.count for source, found in coming.gpus.items()):

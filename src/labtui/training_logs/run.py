@@ -62,8 +62,8 @@ class OpenRun(msgspec.Struct):
     success: bool = False
     failure: Outcome | None = None  # since the last epoch
     resumed: bool = False  # the epochs before were another run's
-    fresh: bool = False  # a process began since the last epoch was kept
-    fresh_header: bool | None = None  # `fresh` when the open epoch began
+    restarted: bool = False  # a process began since the last epoch was kept
+    opened_anew: bool | None = None  # `restarted` when the open epoch began
     interleaved: bool = False
     refused: bool = False  # none of its epochs can be trusted
     gpus: dict[str, GpuCount] = {}
@@ -113,7 +113,7 @@ class OpenRun(msgspec.Struct):
         if said.by == "record":
             again = said.text in self.announced and said.text == "run_start"
             other = self.rates or self.form not in ("", "keras", "train.py") or self.any_epoch
-            return not (self.ended or other or (again and (self.trained or self.fresh)))
+            return not (self.ended or other or (again and (self.trained or self.restarted)))
         if self.trained or self.ended or self.failure or said.by == "sweep":
             return False
         if said.by == "command" and self.announced:  # each process of a launcher may echo it
@@ -125,7 +125,7 @@ class OpenRun(msgspec.Struct):
 
         Such lines come from the first epoch on; a form that is new later is another training's.
         """
-        if self.ended or self.fresh or self.success:
+        if self.ended or self.restarted or self.success:
             return False
         last = max(self.last, next(reversed(self.records.epochs), 0))
         number = last if said.number is None else int(said.number)
@@ -158,7 +158,7 @@ class OpenRun(msgspec.Struct):
         number = int(said.number) + self.shift
         # by another process, or a bar drawn again; or the only epoch of another training
         if number == self.last:
-            return not (self.fresh or coming.given())
+            return not (self.restarted or coming.given())
         # a line that names the run's plan is the run's even beyond it: "Epoch 4/3"
         return not self.success and self.last < number <= (number if said.planned else planned or number)
 
@@ -167,14 +167,14 @@ class OpenRun(msgspec.Struct):
     def keep(self, sample: EpochSample) -> None:
         """Keep an epoch; one that is kept again keeps its `starts_process`."""
         known = self.records.epochs.get(sample.epoch) or self.epochs.get(sample.epoch)
-        process = self.fresh if self.fresh_header is None else self.fresh_header
+        process = self.restarted if self.opened_anew is None else self.opened_anew
         starts = known.starts_process if known is not None else process or not self.any_epoch
         clocked = sample.source in (CLOCK, BLOCK)
         if clocked:
             self.records.reach = max(self.records.reach, sample.epoch + sample.count - 1)
         epochs = self.records.epochs if clocked else self.epochs
         epochs[sample.epoch] = replace(sample, starts_process=True) if starts else sample
-        self.failure, self.fresh, self.fresh_header = None, False, None
+        self.failure, self.restarted, self.opened_anew = None, False, None
 
     @property
     def any_epoch(self) -> bool:
@@ -207,7 +207,7 @@ class OpenRun(msgspec.Struct):
 
     def refuse_parts(self, said: Epoch, line: int) -> None:
         """Refuse the run if a count rises from line to line of an epoch, in even steps: the times are of its parts."""
-        again = said.form == self.form and (said.number or 0) + self.shift == self.last and not self.fresh
+        again = said.form == self.form and (said.number or 0) + self.shift == self.last and not self.restarted
         for name, count in said.counts.items() if again and not self.refused else ():
             last = self.counts.get(name, count)
             step = count - last
@@ -309,7 +309,7 @@ class OpenRun(msgspec.Struct):
         self.ended = True
 
     def fail(self, outcome: Outcome) -> None:
-        self.fresh = True
+        self.restarted = True
         if self.failure is None or is_worse(outcome, self.failure):
             self.failure = outcome
 

@@ -189,7 +189,7 @@ def start_clock(fold: Fold, line: int, said: Opens) -> None:
     if records.open is not None and (said.count or records.open.number == number):
         run.interleaved = True  # another process says the same
         return
-    run.fresh_header = run.fresh
+    run.opened_anew = run.restarted
     records.open = Opened(number, said.at, said.count)
 
 
@@ -239,7 +239,7 @@ def _course_run(fold: Fold, line: int) -> OpenRun:
 def start_course_epoch(fold: Fold, line: int, said: Opens) -> None:
     run = _course_run(fold, line)
     run.began = Opened(int(said.number or 0), said.at)
-    run.fresh_header = run.fresh
+    run.opened_anew = run.restarted
 
 
 def end_course_epoch(fold: Fold, line: int, said: Epoch) -> None:
@@ -296,7 +296,7 @@ def take_batch(fold: Fold, line: int, said: Batch) -> None:
     run = fold.run_of(line, lambda run: run.accepts(IMAGENET) and not run.records.epochs)
     if run.imagenet is not None:
         last, is_open = run.imagenet.batch, run.imagenet.open
-        began_anew = said.index <= 1 and (run.fresh or run.imagenet.done > FEW_BATCHES)
+        began_anew = said.index <= 1 and (run.restarted or run.imagenet.done > FEW_BATCHES)
         if is_open and said.epoch == last.epoch and said.total != last.total and not began_anew:
             fold.refuse(line, f"Epoch: [{said.epoch - 1}][{said.index}/{said.total}]")
             return
@@ -310,7 +310,7 @@ def take_batch(fold: Fold, line: int, said: Batch) -> None:
             complete(fold, proven=said.epoch == last.epoch + 1)
     run.form, run.last_line = IMAGENET, line
     if run.imagenet is None or not run.imagenet.open:
-        run.imagenet, run.fresh_header = ImagenetEpoch(said.epoch, said, line, said.index), run.fresh
+        run.imagenet, run.opened_anew = ImagenetEpoch(said.epoch, said, line, said.index), run.restarted
     run.imagenet.batch, run.imagenet.line = said, line
 
 
@@ -340,4 +340,5 @@ def complete(fold: Fold, *, proven: bool) -> None:
 def _repeats(run: OpenRun, said: Batch, last: Batch) -> bool:
     """Whether a batch that does not continue the epoch is another rank's; else a training begins again."""
     again = (said.epoch, said.index) == (last.epoch, last.index)
-    return said.index > 1 or (not run.fresh and (again or (run.interleaved and said.epoch >= last.epoch - 1)))
+    alike = again or (run.interleaved and said.epoch >= last.epoch - 1)
+    return said.index > 1 or (alike and not run.restarted)
