@@ -197,7 +197,7 @@ def several_nodes(place: Path) -> None:
     edition = load_edition(NODES_LAB)
     with PracticeCluster(factor=FACTOR) as cluster:
         settings = Settings(edition=NODES_LAB, **cluster.settings(edition.framework_scripts))
-        folder = LabFolder.create(place / "several", settings, withheld=edition.withheld_scripts)
+        folder = LabFolder.create(place / "several", settings, wanted=edition.needs)
         _of_nodes(NODES[0], folder.path, None)  # before its runs are done
         session = Session.open(folder.path)
         for draft in session.drafts(NODES_TASK):

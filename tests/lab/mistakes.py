@@ -86,7 +86,6 @@ MISTAKES = [
     (CELL, CELL + ", batch_size = 8192", ROW, "No task plans such a run"),
     (CELL, CELL + ', task = "8"', ROW, "There is no task '8'"),
     # names of what exists elsewhere
-    ("format = 1", 'format = 1\nprofiles = ["mn6"]', line("format") + 1, "no cluster profile 'mn6'. Did you mean 'mn5'?"),
     ('script = "ResNet50.py"', 'script = "ResNet5O.py"', last("script"), "a script of the course goes into `scripts`. Did you mean 'ResNet50.py'?"),
     ('script = "ResNet50.py"', 'script = "vgg.py"', last("script"), "goes into `scripts`"),
     ('what = "w"', 'what = "w"\nfiles = ["ResNet5O.py"]', line("what") + 1, "does not come with labtui"),

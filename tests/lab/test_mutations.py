@@ -14,7 +14,7 @@ from tests.lab.proof import prove
 from tests.lab.test_editions import IDS
 
 NAMES = {
-    "id", "script", "scripts", "model", "facts", "files", "tasks", "profiles", "original", "form", "kind",
+    "id", "script", "scripts", "model", "facts", "files", "tasks", "original", "form", "kind",
     "outcome", "outcomes", "charts", "chart", "laws", "models", "task", "metric", "names", "extends", "published_in",
 }  # fmt: skip
 """Fields that name something: another name is a mistake."""

@@ -24,7 +24,7 @@ def recorded() -> Iterator[str]:
     profile = load_profile("mn5")
     for entry in list_editions():
         edition = load_edition(entry.id)
-        yield f"{edition.id} | {' '.join(edition.profiles)} | {edition.images:,} images"
+        yield f"{edition.id} | {edition.images:,} images"
         for task in edition.tasks:
             yield f"  {task.id} | {_task(edition, task)}"
             for draft in task_drafts(edition, task.id, profile, PlanOverrides(account="nct_345", user="u1")):

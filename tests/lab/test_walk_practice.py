@@ -75,8 +75,7 @@ def test_a_training_on_one_node_on_two_by_srun_and_on_eight(cluster, tmp_path):
 
 WORKERS = (
     HEAD
-    + """profiles = ["mn5"]
-[[tasks]]
+    + """[[tasks]]
 id = "1"
 title = "4 and 16 GPUs"
 what = "w"

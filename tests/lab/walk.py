@@ -109,8 +109,7 @@ def export(session: Session, tasks: Iterable[Task], *, whole: bool = False) -> t
 
 def folder_of(path: Path, edition: str, **settings: object) -> LabFolder:
     """A new lab folder without the scripts that the student is to make."""
-    withheld = load_edition(edition).withheld_scripts
-    return LabFolder.create(path, Settings(edition=edition, **settings), withheld=withheld)
+    return LabFolder.create(path, Settings(edition=edition, **settings), wanted=load_edition(edition).needs)
 
 
 @contextmanager

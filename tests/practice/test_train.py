@@ -26,7 +26,7 @@ def test_a_task_is_really_trained_and_marked_practice(tmp_path):
     edition = load_edition("hpc4ai-ch10")
     with PracticeCluster(train=True) as cluster:
         settings = Settings(edition=edition.id, **cluster.settings())
-        lab = LabFolder.create(tmp_path / "lab", settings, withheld=edition.withheld_scripts)
+        lab = LabFolder.create(tmp_path / "lab", settings, wanted=edition.needs)
         use_small_network(lab.path / "scripts")
         with Session.open(lab.path) as session:
             for draft in session.drafts("10.4"):

@@ -10,7 +10,7 @@ SETTINGS = Settings(edition="hpc4ai-ch10", profile="mn5", port=2222, group="Ana 
 
 
 def test_a_folder_has_its_rooms_scripts_and_templates(tmp_path):
-    folder = LabFolder.create(tmp_path / "el meu lab ü", SETTINGS, withheld={"ResNet152.py"})
+    folder = LabFolder.create(tmp_path / "el meu lab ü", SETTINGS, wanted="ResNet152.py".__ne__)
     assert folder.settings() == SETTINGS
     names = set(folder.script_files())
     assert {"ResNet50.py", "cifar-utils/cifar.py"} <= names and "ResNet152.py" not in names

@@ -64,7 +64,7 @@ def run_init(args: argparse.Namespace) -> int:
         setup = _ask_cluster(args, settings, edition)
         own = dict.fromkeys(IN_PROFILE, "") | {"profile": PROFILE_FILE, "qos": setup.qos}
         profile, settings, brought = setup.profile, changed(settings, **own), {PROFILE_FILE: setup.text}
-    folder = LabFolder.create(args.dir, settings, withheld=edition.withheld_scripts, extra=brought)
+    folder = LabFolder.create(args.dir, settings, wanted=edition.needs, extra=brought)
     print(folder.path)
     say(f"A lab folder for {edition.title}, on {profile.title}.")
     if is_no_account(settings.account):

@@ -250,7 +250,7 @@ def _prepare_lab_folder(args: argparse.Namespace, cluster: PracticeCluster) -> P
     edition = load_edition(settings.edition, folder)
     settings = changed(settings, **cluster.settings(edition.framework_scripts))
     if folder is None:
-        return LabFolder.create(path, settings, withheld=edition.withheld_scripts).path
+        return LabFolder.create(path, settings, wanted=edition.needs).path
     folder.save_settings(settings)
     return folder.path
 

@@ -203,12 +203,12 @@ class HandInPage(Table, frozen=True, kw_only=True):
     `target` is the accuracy marked in the accuracy chart; with `bars`, epoch time and speedup are bar charts.
     """
 
-    kind: Literal["title", "overview", "task", "conclusions", "sources"] = "task"
+    kind: Literal["overview", "task", "conclusions", "sources"] = "task"
     task: str = ""
     heading: str = ""
     answers: tuple[fields.Count, ...] = ()
     charts: tuple[str, ...] = ()
-    table: Literal["results", "fractions", "acceleration"] | None = None
+    table: Literal["results", "fractions"] | None = None
     models: tuple[str, ...] = ()
     excerpts: tuple[Excerpt, ...] = ()
     target: Annotated[float, Meta(gt=0, lt=1)] | None = None
@@ -233,15 +233,10 @@ DECKS = {"pptx": "deck.pptx", "pdf": "deck.pdf"}
 """The file of each format of slides."""
 FRAMEWORK_FOLDERS = ("pytorch/", "tensorflow/")
 """Folders of `remote/`, each with one framework's scripts for several nodes."""
-TRAINING_SCRIPTS = (
-    *(f"ResNet{depth}{end}.py" for depth in (50, 101, 152) for end in ("", "_seq")),
-    *("resnet_lab.py", "run_log.py", "mllog.py", "cifar-utils/"),
-)
-"""The training scripts, which a lab with programs only does not need."""
 
 
 class Edition(Table, frozen=True, kw_only=True, dict=True):
-    """A whole assignment. `source` is the document it follows, `profiles` are the clusters it was written for.
+    """A whole assignment. `source` is the document it follows.
 
     `programs` are those that tasks measure; `scripts` are the course's own, which do not come with labtui. `extends` is
     the id of an edition that this one changes: what its file leaves out is taken from there. `published_in` is the id
@@ -262,7 +257,6 @@ class Edition(Table, frozen=True, kw_only=True, dict=True):
     published_in: str = ""
     programs: tuple[TimedProgram, ...] = ()
     scripts: tuple[fields.ScriptPath, ...] = ()
-    profiles: tuple[str, ...] = ()
     images: fields.Count = 50_000
     base_learning_rate: fields.Positive = 0.01
     startup_seconds: tuple[Annotated[float, Meta(ge=0)], fields.Positive] = (20.0, 90.0)
@@ -318,18 +312,18 @@ class Edition(Table, frozen=True, kw_only=True, dict=True):
         """The scripts of `FRAMEWORK_FOLDERS` that its runs start."""
         return tuple(name for name in self.run_scripts if name.startswith(FRAMEWORK_FOLDERS))
 
-    @property
-    def withheld_scripts(self) -> frozenset[str]:
-        """What a new lab folder leaves out: scripts the student is to make, and folders that no run of the lab needs.
+    def needs(self, name: str) -> bool:
+        """Whether a new lab folder gets a script that comes with labtui: all that are there are sent with each job.
 
-        A folder ends with ``/``. It matters because every script in the lab folder is sent with each job.
+        It gets none that the student is to make, no folder of which nothing is started, and for programs no training.
         """
-        sources = (name for program in self.programs for name in program.sources)
-        started = {*self.framework_scripts, *sources}
-        folders = (*FRAMEWORK_FOLDERS, "pi/", "jacobi/")  # the last two have the sources of programs
-        unused = {each for each in folders if not any(name.startswith(each) for name in started)}
-        trained = not self.programs or any(plan.form != "mpi" for task in self.tasks for plan in task.runs)
-        return frozenset(self.own_scripts | unused | (set() if trained else {*TRAINING_SCRIPTS}))
+        folder = name[: name.find("/") + 1]
+        if folder in ("", "cifar-utils/"):
+            wanted = not self.programs or any(plan.form != "mpi" for task in self.tasks for plan in task.runs)
+        else:
+            sources = (source for program in self.programs for source in program.sources)
+            wanted = any(each.startswith(folder) for each in (*self.run_scripts, *sources))
+        return wanted and name not in self.own_scripts
 
 
 def images_of(edition: Edition, data_set: str, task: Task | None) -> int:

@@ -40,7 +40,7 @@ def base_id(text: str) -> str:
 def parse_edition(
     text: str, path: str = "", available: Mapping[str, Collection[str]] | None = None, base: str | None = None
 ) -> Edition:
-    """Read and check an edition. With `available`, the scripts and profiles it names must be among those there.
+    """Read and check an edition. With `available`, the scripts it names must be among those there.
 
     `base` is the text of the edition that `base_id` names; a mistake in what only the base says gets no line.
 

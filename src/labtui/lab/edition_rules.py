@@ -17,7 +17,7 @@ from labtui.results.grouping import devices
 from labtui.training_logs.patterns import line_pattern
 
 _SCRIPTS = ("original", "sources", "Sweep.script", "Task.files", "FilesCheck.files")
-REFERENCES = {"program": "program", "facts": "fact", "profiles": "profile", "Excerpt.source": "source"}
+REFERENCES = {"program": "program", "facts": "fact", "Excerpt.source": "source"}
 REFERENCES |= dict.fromkeys(("task", "tasks"), "task") | dict.fromkeys(("models", "FitCheck.model"), "model")
 REFERENCES |= dict.fromkeys(_SCRIPTS, "script") | dict.fromkeys(("charts", "Question.chart"), "chart")
 """The kind of thing that each field names; the key has the struct if the field names it only there."""
@@ -29,15 +29,13 @@ MISSING = {
     "model": "No task plans a run of {!r}.",
     "source": "{!r} is neither a script of a task nor job, out, err or changes.",
     "script": "{!r} does not come with labtui, and no task makes it; a script of the course goes into `scripts`.",
-    "profile": "There is no cluster profile {!r}.",
 }
 
 
 def cross_references(edition: Edition, available: Mapping[str, Collection[str]]) -> Iterator[Problem]:
     """Yield what is inconsistent between an edition's tables, the most basic problems first.
 
-    `available` are the existing scripts (``script``) and cluster profiles (``profile``); a kind that is not in it is
-    not checked.
+    `available` are the existing scripts (``script``); a kind that is not in it is not checked.
     """
     yield from _duplicate_ids(edition)
     known = {**_known_names(edition), **available}

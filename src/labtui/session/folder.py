@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from io import FileIO
 from pathlib import Path
@@ -112,13 +112,13 @@ class LabFolder(msgspec.Struct, frozen=True):
         path: str | Path,
         settings: Settings,
         *,
-        withheld: Collection[str] = (),
+        wanted: Callable[[str], bool] = bool,
         extra: Mapping[str, str] | None = None,
     ) -> LabFolder:
         """Make a lab folder (or complete one): settings, sub-folders, scripts and templates. Existing files stay.
 
-        `withheld` names scripts that the student is to write: the folder starts without them. `extra` maps the names
-        of further files to their texts.
+        `wanted` says which of labtui's scripts the folder gets, by name. `extra` maps the names of further files to
+        their texts.
 
         Raises:
             FolderError: when it is already a lab folder or cannot be written.
@@ -133,7 +133,7 @@ class LabFolder(msgspec.Struct, frozen=True):
         folder.write_new(".gitignore", _GITIGNORE)
         for name, text in (extra or {}).items():
             folder.write_new(name, text.encode())
-        folder.fill_from_assets(withheld)
+        folder.fill_from_assets(wanted)
         write_settings(folder.settings_path, settings)  # last: only a complete folder counts as one
         trust(folder.path)
         return folder
@@ -196,15 +196,10 @@ class LabFolder(msgspec.Struct, frozen=True):
         self.write(path, data)
         return True
 
-    def fill_from_assets(self, withheld: Collection[str] = ()) -> None:
-        """Copy the training scripts and templates that are missing.
-
-        `withheld` names scripts, and folders by a final ``/``, that are not copied.
-        """
-        folders, written = tuple(each for each in withheld if each.endswith("/")), self._shipped_digests()
-        for name in list_remote():
-            if name in withheld or name.startswith(folders):
-                continue
+    def fill_from_assets(self, wanted: Callable[[str], bool]) -> None:
+        """Copy the `wanted` training scripts, and the templates, that are missing."""
+        written = self._shipped_digests()
+        for name in filter(wanted, list_remote()):
             data = read_remote(name)
             if self.write_new(f"scripts/{name}", data):
                 written[name] = _text_digest(data)

@@ -29,7 +29,7 @@ from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
 from labtui.results.rows import Results
 from labtui.session.folder import LabFolder, list_remote, read_remote
-from labtui.session.settings import Settings, check_trust, cluster_user, list_profiles, load_named, read_text
+from labtui.session.settings import Settings, check_trust, cluster_user, load_named, read_text
 
 if TYPE_CHECKING:
     from labtui.doctor.findings import Requirements
@@ -74,13 +74,15 @@ def load_edition(id_or_path: str | Path, folder: LabFolder | None = None) -> Edi
 
 
 def read_edition_file(path: Path, *, check_names: bool = True) -> Edition:
-    """Read an edition file and check its schema; with `check_names` also that the scripts and profiles it names exist.
+    """Read an edition file and check its schema; with `check_names` also that the scripts it names exist.
 
     Raises:
         DataError: it cannot be read or is not an edition; with the line and one sentence.
     """
     text = read_text(path, str(path))
-    return parse_edition(text, str(path), _known_names(path) if check_names else None, _base_text(text))
+    return parse_edition(
+        text, str(path), {"script": list_remote()} if check_names else None, _base_text(text)
+    )
 
 
 def _base_text(text: str) -> str | None:
@@ -90,12 +92,6 @@ def _base_text(text: str) -> str | None:
         return None
     base_text = read_text(base, str(base))
     return None if base_id(base_text) else base_text
-
-
-def _known_names(path: Path) -> dict[str, set[str]]:
-    """The names an edition at `path` may use: of labtui's scripts and profiles, and of profiles beside the file."""
-    beside = {item.name for item in path.parent.glob("*.toml")} - {path.name}
-    return {"script": set(list_remote()), "profile": {*list_profiles(), *beside}}
 
 
 # --------------------------------------------------------------------------- evidence

@@ -155,8 +155,7 @@ class WizardScreen(Screen[None]):
                 check_settings(settings, load_profile(settings.profile))
             except UsageError as error:
                 raise UsageError(error.sentence, "Fill it in above.") from error
-            withheld = load_edition(settings.edition).withheld_scripts
-            folder = LabFolder.create(place, settings, withheld=withheld)
+            folder = LabFolder.create(place, settings, wanted=load_edition(settings.edition).needs)
         except LabError as error:
             self._say(f"{error.sentence} {error.hint}", ok=False)
             return
