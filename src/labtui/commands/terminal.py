@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from labtui.session.folder import LabFolder
     from labtui.session.preview import ManualCommands
     from labtui.session.session import Session
-    from labtui.session.settings import NotTrusted
 
 
 def window_width(stream: TextIO | None = None) -> int | None:
@@ -139,7 +138,7 @@ def confirm(question: str) -> bool:
         return False
 
 
-def ask_trust(folder: Path, *, given: bool) -> NotTrusted | None:
+def ask_trust(folder: Path, *, given: bool) -> LabError | None:
     """Ask whether to trust a lab folder that this user neither made nor trusted before; return why it is not trusted.
 
     `given` is ``--trust``, the answer yes. Without it and without a terminal the folder stays untrusted. Raises

@@ -3,6 +3,7 @@
     LabError                    a sentence and a hint
     ├── UsageError              wrong use: exit code 2
     ├── FolderError             the lab folder is missing, damaged, read-only or opened twice
+    │   ├── NotTrusted          the user neither made nor trusted it
     │   └── StoreError          its database cannot be read or written
     │       ├── NotWritable     the disk or its permissions allow no writing
     │       └── FolderTaken     another process writes it, or it is a copy
@@ -47,6 +48,10 @@ class UsageError(LabError):
 
 class FolderError(LabError):
     """The lab folder is missing, damaged, read-only or open elsewhere."""
+
+
+class NotTrusted(FolderError):
+    """This user neither made nor trusted the lab folder, or it has changed since."""
 
 
 class StoreError(FolderError):

@@ -235,9 +235,7 @@ class ClusterWorker:
             yield from step() or ()
         except ConnectionLost:
             raise
-        except (
-            LabError
-        ) as error:  # raised here, because an answer comes back as a request that nobody waits for
+        except LabError as error:  # here, because an answer comes back as a request that nobody waits for
             self._context.set_problem(f"{FAULT_KEY}:{name}", error)
             self._pause_until = self._context.clock.steady() + _PAUSE_AFTER_FAULT_S
             return

@@ -22,7 +22,7 @@ import platformdirs
 
 from labtui.cluster import local_files
 from labtui.domain import decode
-from labtui.domain.errors import DataError, FolderError, LabError, failure
+from labtui.domain.errors import DataError, LabError, failure
 from labtui.domain.profile import Profile, check_image, split_address
 
 if TYPE_CHECKING:
@@ -258,18 +258,6 @@ ID_FILE = ".labtui-id"
 _ID = re.compile(r"[0-9a-f]{32}")
 
 
-class NotTrusted(FolderError):
-    """This user neither made nor trusted the folder, or it has changed since."""
-
-    def __init__(self, path: Path, *, changed: bool = False) -> None:
-        why = "has changed since you trusted it (host, user or commands)" if changed else "is not trusted"
-        super().__init__(
-            f"The lab folder {path} {why}: it can only be read.",
-            f"{effects_of(path)[0]} If you know whose it is and want that, add `--trust`.",
-        )
-        self.path = path
-
-
 class _Record(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     owner: int
@@ -277,16 +265,17 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True):
     commands: tuple[str, ...] = ()
 
 
-def check_trust(folder: Path) -> NotTrusted | None:
+def check_trust(folder: Path) -> LabError | None:
     """Why a lab folder (its resolved path) may only be read; None if this user made or trusted it."""
     try:
         known = decode.from_json(_record_path(folder).read_bytes(), _Record)
     except (OSError, msgspec.MsgspecError):
-        return NotTrusted(folder)
+        known = _Record(id="", owner=-1)
     now = _record(folder)
     if known == now and known.id:
         return None
-    return NotTrusted(folder, changed=(known.id, known.owner) == (now.id, now.owner))
+    changed = (known.id, known.owner) == (now.id, now.owner)
+    return failure("trust-changed" if changed else "not-trusted", path=folder, effect=effects_of(folder)[0])
 
 
 def trust(folder: Path) -> None:
