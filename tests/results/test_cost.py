@@ -37,11 +37,13 @@ def test_a_running_job_grows_and_practice_costs_nothing():
     assert lab_cost(replace(state, cluster_time=1090.0)).total.allocated == pytest.approx(4 * 90 / 3600)
     early = lab_cost(replace(state, cluster_time=1010.0)).total  # its log tells of 80 s already
     assert early.used <= early.allocated == pytest.approx(4 * 80 / 3600)
-    assert lab_cost(lab(practice=True), practice=False).total.allocated == 0
-    rehearsed = lab_cost(lab(practice=True), practice=True)
+    begun = {"t2": replace(state.submissions["t1"], token="t2", job=None)}  # then rehearsed jobs cost nothing
+    both = replace(lab(practice=True), submissions=lab(practice=True).submissions | begun)
+    assert lab_cost(both).total.allocated == 0 and not lab_cost(both).practice
+    rehearsed = lab_cost(lab(practice=True))
     assert cost_json(rehearsed)["practice"] and rehearsed.total.allocated == pytest.approx(4 * 360 / 3600)
     assert "fast clock" in report_text(compute_results(()), cost=rehearsed).split("GPU-hours (practice)")[1]
-    assert lab_cost(lab(), practice=True).total.allocated == 0 and not lab_cost(LabState()).practice
+    assert not lab_cost(lab()).practice and not lab_cost(LabState()).practice
     asks_none = {"t1": replace(state.submissions["t1"], gpus=0)}  # its student told that it uses some
     cost = lab_cost(replace(state, submissions=asks_none))
     assert (cost.total.allocated, cost.total.used) == (0, pytest.approx(5 * 40 / 3600))

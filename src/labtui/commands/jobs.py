@@ -60,7 +60,7 @@ def run_queue(args: argparse.Namespace) -> int:
         served = lab.session.elsewhere and lab.state.connection != WRITER_GONE
         rows = [_row(view, line, lab.session.profile, served) for line in view.every.values()]
         if args.json:
-            own = {"runs": rows, "spent": lab_cost(lab.state, practice=lab.session.practice)}
+            own = {"runs": rows, "spent": lab_cost(lab.state)}
             print_json({"refreshed_at": read_at} | ({"jobs": lab.session.my_jobs()} if args.all else own))
         elif args.all and (jobs := lab.session.my_jobs()):
             print_table(job_grid(jobs))

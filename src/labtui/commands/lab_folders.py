@@ -177,7 +177,7 @@ def run_check(args: argparse.Namespace) -> int:
         checks = check_folder(lab.session.folder, edition, view.shown_state)
         view = replace(view, checks={check.task_id: check for check in checks})
         lines = {line.task_id: line for line in view.tasks}
-        bill = lab_cost(lab.state, practice=lab.session.practice)
+        bill = lab_cost(lab.state)
     far = progress(edition, checks)
     wanted = [check for check in checks if check.task_id in task_ids]
     if args.json:

@@ -239,6 +239,11 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
         by_job = job is not None and (not spec.model or (job.job_file and alike))
         return replace(spec, model=job.job_name) if job is not None and by_job else spec
 
+    @property
+    def rehearsed(self) -> bool:
+        """Whether all that was sent was sent to a practice cluster; false before anything was."""
+        return {each.practice for each in self.submissions.values()} == {True}
+
     def mark_of(self, run: RunState) -> Mark:
         """The run's mark: practice by the cluster it was sent to; small if a real cluster's log is marked practice."""
         submission = self.submissions.get(run.token)

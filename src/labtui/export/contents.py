@@ -131,7 +131,7 @@ def measurements_of(folder: LabFolder, state: LabState, edition: Edition | None)
     return Measurements(
         runs=runs,
         samples={source: samples_beside(source, folder.read) for source in sources},
-        cost=lab_cost(state, practice={each.practice for each in state.submissions.values()} == {True}),
+        cost=lab_cost(state),
         edition=edition,
     )
 
@@ -164,8 +164,7 @@ class LabContents(Evidence, frozen=True, kw_only=True):
     def mark(self) -> str:
         """The line for pages with numbers that are not the lab's; "" where all that are shown are."""
         rows = (*without_small(self.results).rows, *self.results.programs)
-        practice = self.profile.status == "practice"
-        return MARK_LINES["practice" if practice else joint_mark(row.mark for row in rows)]
+        return MARK_LINES[joint_mark(row.mark for row in rows)]
 
     def job_of(self, task: Task) -> SubmissionState | None:
         """The submission whose log a task's page shows: the last one with epochs, else the last one sent."""

@@ -44,12 +44,13 @@ class LabCost(msgspec.Struct, frozen=True, kw_only=True):
     total: CostTotal
 
 
-def lab_cost(state: LabState, *, practice: bool = False) -> LabCost:
+def lab_cost(state: LabState) -> LabCost:
     """GPU-hours of all real jobs; a running job counts up to the last reading of the queue, or of its log's epochs.
 
     A job that asks Slurm for no GPU has none allocated, and may have trained on those that the student told of.
-    With `practice`, those of the rehearsed jobs instead.
+    Where the whole lab is rehearsed, those of the rehearsed jobs.
     """
+    practice = state.rehearsed
     sent = [each for each in state.submissions.values() if each.practice is practice]
     jobs = tuple(_job_cost(each, each.job, state) for each in sent if each.job is not None)
     tasks = {name: _total(found) for name, found in grouped(jobs, lambda job: job.task_id).items()}

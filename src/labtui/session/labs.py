@@ -203,7 +203,6 @@ def _originals() -> Mapping[str, FileFact]:
 
 def _exports(folder: LabFolder, edition: Edition, state: LabState) -> Iterable[ExportFact]:
     """Exported charts, recognised by the kind of chart and the models in the file name; an empty file is none."""
-    practice = bool(state.submissions) and all(item.practice for item in state.submissions.values())
     models = {plan.spec.model for task in edition.tasks for plan in task.runs}
     models |= {run.spec.model for run in state.runs.values()}
     slugs = {model: slug(edition.names.get(model, model)) for model in sorted(models - {""})}
@@ -215,7 +214,7 @@ def _exports(folder: LabFolder, edition: Edition, state: LabState) -> Iterable[E
                 path=path.relative_to(folder.path).as_posix(),
                 chart=max(charts, key=len),
                 models=tuple(model for model, word in slugs.items() if word in stem or model in stem),
-                mark="practice" if practice or "practice" in stem else "",
+                mark="practice" if state.rehearsed or "practice" in stem else "",
                 at=path.stat().st_mtime,
             )
 

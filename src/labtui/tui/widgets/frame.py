@@ -148,7 +148,7 @@ def gpu_hours(view: View) -> float:
         return 0.0
     from labtui.results.cost import lab_cost
 
-    return lab_cost(view.state, practice=view.practice).total.allocated
+    return lab_cost(view.state).total.allocated
 
 
 def lab_state(view: View, styles: Roles) -> Text:
