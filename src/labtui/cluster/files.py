@@ -74,16 +74,6 @@ class FileStat(msgspec.Struct, frozen=True):
 
 
 PEEK_BYTES = SMALL_REQUEST
-PEEK_S = 2.0
-
-
-class _OpenFile(msgspec.Struct, frozen=True):
-    """A file that stays open until the monotonic time `until`, on one SFTP channel."""
-
-    path: str
-    sftp: paramiko.SFTPClient
-    file: Any
-    until: float
 
 
 class RemoteFiles:
@@ -91,12 +81,15 @@ class RemoteFiles:
 
     def __init__(self, session: SftpSession) -> None:
         self._session = session
-        self._open_file: _OpenFile | None = None
+        self._held: tuple[str, paramiko.SFTPClient, Any] | None = None
+        """The file that stays open for `peek`: its path, its channel, and itself."""
         self._home = ""
 
     def stat(self, path: str) -> FileStat | None:
-        """Size and time of `path`, following links; None if it does not exist."""
+        """Size and time of `path`, following links; None if it does not exist. `peek` opens it anew afterwards."""
         with self._channel(path) as sftp:
+            if self._held is not None and self._held[0] == path:
+                self._let_go(sftp)
             try:
                 answer = sftp.stat(path)
             except FileNotFoundError:
@@ -151,7 +144,7 @@ class RemoteFiles:
     def peek(self, path: str, offset: int) -> bytes:
         """Up to `PEEK_BYTES` from `offset` in one round trip, from a file that stays open; empty at its end.
 
-        The path is opened anew every `PEEK_S`, to notice when the file was replaced.
+        A file that replaces it is read only after the next `stat`.
 
         Raises:
             RemoteFailure, ConnectionLost: as `read`.
@@ -161,27 +154,23 @@ class RemoteFiles:
         with self._channel(path) as sftp:
             try:
                 request: Any = sftp
-                file = self._file_to_peek(sftp, path)
-                _, answer = request._request(CMD_READ, file.handle, int64(offset), PEEK_BYTES)
+                if self._held is None or self._held[:2] != (path, sftp):
+                    self._let_go(sftp)
+                    self._held = path, sftp, sftp.open(path, "rb")
+                _, answer = request._request(CMD_READ, self._held[2].handle, int64(offset), PEEK_BYTES)
             except EOFError:
                 return b""
             except BaseException:
-                self._open_file = None
+                self._held = None
                 raise
         data: bytes = answer.get_string()
         return data
 
-    def _file_to_peek(self, sftp: paramiko.SFTPClient, path: str) -> Any:
-        """The open file at `path`, opened less than `PEEK_S` ago."""
-        now, held = time.monotonic(), self._open_file
-        if held is not None and held.sftp is sftp and held.path == path and now < held.until:
-            return held.file
-        self._open_file = None
-        if held is not None and held.sftp is sftp:
-            _close_without_waiting(held.file)
-        file = sftp.open(path, "rb")
-        self._open_file = _OpenFile(path, sftp, file, now + PEEK_S)
-        return file
+    def _let_go(self, sftp: paramiko.SFTPClient) -> None:
+        """Close the held file, unless its channel is gone."""
+        held, self._held = self._held, None
+        if held is not None and held[1] is sftp:
+            _close_without_waiting(held[2])
 
     def write_atomic(self, path: str, data: bytes, mode: int = 0o644) -> None:
         """Write `data` to `path`; the file appears complete, with its mode, or not at all.
