@@ -171,6 +171,9 @@ def test_an_own_pattern_with_a_rate_or_a_step_time():
     steps = [own_pattern(r"ep (?P<epoch>\w+): (?P<steps>\d+) x (?P<step_milliseconds>[\d.]+)")]
     (run,) = parse_log(b"ep 0: 10 x 25.0\nep 1: 10 x 30.0\nep 2: 10 x 35.0\nep x: 1 x 9", patterns=steps).runs
     assert [one.seconds.lo for one in run.epochs] == pytest.approx([0.2495, 0.2995, 0.3495])
+    clock = [own_pattern(r"(?P<epoch>\d+): (?P<clock>[\d:]+)")]
+    (run,) = parse_log(b"1: 9:47\n2: 9:46\n3: 9:4", patterns=clock).runs
+    assert [one.seconds.value // 1 for one in run.epochs] == [587, 586], "9:4 may be the beginning of 9:46"
 
 
 @pytest.mark.parametrize(

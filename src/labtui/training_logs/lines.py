@@ -237,5 +237,5 @@ def sure_part(text: str, earlier: Iterable[str]) -> str:
 
 
 def _shape(text: str) -> str:
-    """A text with its numbers blanked, but for how many decimals they have."""
-    return re.sub(r"\d", "0", re.sub(r"(?<![.\d])\d+", "#", text))
+    """A text with its numbers blanked, but for how many digits follow a point or a colon."""
+    return re.sub(r"\d", "0", re.sub(r"(?<![.:\d])\d+", "#", text))
