@@ -245,8 +245,11 @@ def test_the_queue_and_check_say_of_a_run_what_the_screens_say(folder, command):
             *live_run("lt2", "10.5", 2, spec(gpus=2), "8", 0), ended(2, "oom", (replace(found, kind="oom"),)),
             *live_run("lt3", "10.5", 3, spec(gpus=4), "9", 1),
             observed("lt3", "9", JobPhase.FINISHED, slurm_state="TIMEOUT"),
+            *finished_run("lt4", "10.3", 4, spec(gpus=0), "10"),
+            *live_run("lt5", "10.3", 5, spec(gpus=0), "11", 1), ended(5, "failed", (found,)),
         )  # fmt: skip
-    node, advice, memory, limit = command(["queue", "--offline"]).out.splitlines()[1:]
+    node, advice, memory, limit, _, _, none = command(["queue", "--offline"]).out.splitlines()[1:]
+    assert none.strip() == "The task needs no other run.", "nor an advice to submit it again"
     assert "failed: node failure" in node and advice.strip() == found.advice and "failed: time limit" in limit
     assert "failed: out of memory" in memory and "`labtui retry 2`" in memory
     shown = command(["check", "10.5"], 1).out

@@ -43,7 +43,7 @@ def run_queue(args: argparse.Namespace) -> int:
     """Read the queue once if it may have changed a job, then print."""
     from labtui.results.cost import lab_cost
     from labtui.tui.format import job_grid
-    from labtui.tui.view import View
+    from labtui.tui.view import ENDED_BADLY, View
 
     try:
         terminal.lab_folder(args.folder, args, writes=not args.offline)
@@ -57,6 +57,8 @@ def run_queue(args: argparse.Namespace) -> int:
             _refresh(lab, all_jobs=args.all)
         results, edition, read_at = lab.session.results(), lab.session.edition, lab.state.refreshed_at
         view = View.of(lab.session, edition=edition, results=results)
+        if not args.json and any(line.phase in ENDED_BADLY for line in view.every.values()):
+            view = terminal.checked(lab, view)
         served = lab.session.elsewhere and lab.state.connection != WRITER_GONE
         rows = [_row(view, line, lab.session.profile, served) for line in view.every.values()]
         if args.json:
@@ -148,7 +150,7 @@ def _cause_and_advice(view: View, line: RunLine) -> tuple[str, str]:
     After GPU memory that ran out, and a process that was lost, what to do stands in place of the cause.
     """
     from labtui.session.own_jobs import batch_file
-    from labtui.tui.guidance import successful_retry
+    from labtui.tui.guidance import NEEDS_NONE, successful_retry
 
     run = line.run
     if run.gpu_memory_ran_out:
@@ -159,7 +161,8 @@ def _cause_and_advice(view: View, line: RunLine) -> tuple[str, str]:
     if run.outcome not in ("oom", "failed"):
         return "", ""
     for each in run.diagnosis[:1]:
-        return (first_sentence(each.advice), "") if each.kind == "process-lost" else (each.text, each.advice)
+        advice = NEEDS_NONE if view.count("runs", run.task_id).full else each.advice
+        return (first_sentence(advice), "") if each.kind == "process-lost" else (each.text, advice)
     return line.slurms_reason, ""
 
 

@@ -167,17 +167,15 @@ def run_check(args: argparse.Namespace) -> int:
     from labtui.lab.checks import progress
     from labtui.lab.plan import task_of
     from labtui.results.cost import lab_cost
-    from labtui.session.labs import check_folder
     from labtui.tui.view import View
 
     with terminal.OpenLab(args, view_only=True) as lab:
         edition = lab.session.edition
         task_ids = [task_of(edition, name).id for name in args.task] or [task.id for task in edition.tasks]
-        view = View.of(lab.session, edition=edition)
-        checks = check_folder(lab.session.folder, edition, view.shown_state)
-        view = replace(view, checks={check.task_id: check for check in checks})
+        view = terminal.checked(lab, View.of(lab.session, edition=edition))
         lines = {line.task_id: line for line in view.tasks}
         bill = lab_cost(lab.state)
+    checks = tuple(view.checks.values())
     far = progress(edition, checks)
     wanted = [check for check in checks if check.task_id in task_ids]
     if args.json:

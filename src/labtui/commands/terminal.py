@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.decode import json_text
 from labtui.domain.errors import ConnectionLost, LabError, LoginRefused, NotWritable, UsageError, failure
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from labtui.session.folder import LabFolder
     from labtui.session.preview import ManualCommands
     from labtui.session.session import Session
+    from labtui.tui.view import View
 
 
 def window_width(stream: TextIO | None = None) -> int | None:
@@ -84,6 +86,18 @@ def say_error(error: LabError | Problem) -> None:
     """Print an error's sentence and hint on stderr."""
     for line in error_lines(error):
         say(line)
+
+
+def checked(lab: OpenLab, view: View) -> View:
+    """The view with the tasks of its edition checked.
+
+    Raises:
+        FolderError: when scripts or answers cannot be read.
+    """
+    from labtui.session.labs import check_folder
+
+    checks = check_folder(lab.session.folder, lab.session.edition, view.shown_state)
+    return replace(view, checks={check.task_id: check for check in checks})
 
 
 class TerminalPrompter:

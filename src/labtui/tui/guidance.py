@@ -45,6 +45,9 @@ _STEPS = {
 """For each kind of condition, the action that helps to meet it, and the action's label."""
 
 
+NEEDS_NONE = "The task needs no other run."
+
+
 def next_step(view: View) -> NextStep:
     """The current task's next step: the remedy of a failed run, its next condition, the next task, or the hand-in."""
     step = _next_step(view)
@@ -120,8 +123,8 @@ def remedy(view: View, line: RunLine) -> NextStep:
     advice = run.diagnosis[0].advice if run.diagnosis else line.slurms_reason or "Press l for the log."
     if ended_as_asked(view, line):
         return NextStep("", "This is what the task asks for.")
-    if run.task_id == view.task_id and view.count("runs").full:
-        return NextStep("", "The task needs no other run.")
+    if view.count("runs", run.task_id).full:
+        return NextStep("", NEEDS_NONE)
     if elsewhere := view.without_gpus(line):
         return NextStep("", elsewhere)
     if run.outcome == "time-limit":
