@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from labtui.domain.model import Interval, JobPhase, JobView, RunPhase, SubmissionStatus
-from labtui.domain.state import PathStatus
+from labtui.domain.state import LogState, PathStatus
 from labtui.lab.checks import check_all, progress
 from labtui.lab.evidence import Evidence, ExportFact, FileFact, code_names
 from labtui.lab.plan import PlanOverrides
@@ -24,6 +24,8 @@ def test_evidence_stands_beside_every_tick():
     first = box.items[0]
     assert first.sentence.startswith("ResNet50 · 1 GPU (batch 2,048)") and first.run_id == 3
     assert first.evidence == "run 3, job 30003, ResNet50-1.30003.out, lines 2, 4, 6, 8, 10"
+    silent = with_submissions(with_runs(full(), of(1, 0, outcome="failed")), logs={"out": LogState()})
+    assert check("10.5", silent).items[0].evidence == "run 3, job 30003", "it printed nothing"
 
 
 def of(gpus: int, count: int | None = None, *, batch: int | None = None, **changes: object):

@@ -118,10 +118,14 @@ def existing_runs(
 
 
 def cite_run(run: RunState, evidence: Evidence, *lines: int | None) -> str:
-    """The run with its job, log and lines (of its epochs): ``run 3, job 31337, ResNet50.31337.out, lines 5, 7``."""
+    """The run with its job, log and lines (of its epochs): ``run 3, job 31337, ResNet50.31337.out, lines 5, 7``.
+
+    A log in which nothing was printed is not named: there may be no such file.
+    """
     submission = evidence.submission(run)
+    log = submission.logs.get(run.stream)
     job_id = submission.job.job_id if submission.job else ""
-    source = submission.mirror(run.stream).rpartition("/")[2]
+    source = submission.mirror(run.stream).rpartition("/")[2] if log is None or log.size else ""
     lines = lines or tuple(sample.line_of("seconds") for sample in run.epochs) or (None,)
     where = cite(Origin(source=source, job_id=job_id, line=line) for line in lines)
     return f"run {run.run_id}, {where}" if where else f"run {run.run_id}"
