@@ -78,7 +78,7 @@ def test_a_training_on_two_nodes_goes_again_on_two_nodes(open_bench, outcome, ba
 
 def test_after_a_time_out_twice_the_time_as_far_as_the_queue_allows(bench):
     ended(bench, "time-limit")
-    assert retry_after(bench.session, 1).sentence == "It ran out of time: 60 min instead of 30."
+    assert retry_after(bench.session, 1).sentence == "It ran out of time: 180 min instead of 30.", "5 epochs"
     assert retry_after(bench.session, 1, same=True).drafts[0].time_limit_minutes == 30
     by_hand = retry_after(bench.session, 1, minutes=45)
     assert by_hand.drafts[0].time_limit_minutes == 45 and by_hand.sentence.endswith("with a limit of 45 min.")
@@ -138,7 +138,7 @@ def test_a_students_own_file_goes_again_as_it_was_sent(bench):
     path.write_text("changed since")
     bench.session._journal.change(observed(token, "100", JobPhase.FINISHED), run_ended(1, "time-limit"))
     (again,) = retry_after(bench.session, 1).drafts
-    assert again.options == ("--time=20",)
+    assert again.options == ("--time=4800",), "400 epochs, none of which ended within 10 min"
     bench.session._journal.change(epoch(1, EpochSample(epoch=1, seconds=Interval.exact(6.0))))
     (paced,) = retry_after(bench.session, 1).drafts
     assert paced.options == ("--time=48",), "400 epochs of 6 s, and a fifth more"

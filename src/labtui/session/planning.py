@@ -259,16 +259,21 @@ def _propose_smaller_batch(
 
 
 def _propose_more_time(
-    session: Session, submission: SubmissionState, runs: Iterable[RunState], specs: tuple[RunSpec, ...]
+    session: Session, submission: SubmissionState, runs: Sequence[RunState], specs: tuple[RunSpec, ...]
 ) -> Proposal:
-    """After a time-out: twice the minutes, or what the runs need at their own pace, within the queue's limit."""
+    """After a time-out: twice the minutes, or what the runs need at their own pace, within the queue's limit.
+
+    If not one epoch ended, each takes longer than the limit was.
+    """
     from labtui.lab.expected_time import time_limit
 
-    paced = [run for run in runs if run.epochs and "epochs" not in run.spec.unknown]
-    needed = sum(run.trained_s / run.epochs_read * run.spec.epochs for run in paced)
+    known = [run for run in runs if "epochs" not in run.spec.unknown]
+    needed = sum(run.trained_s / run.epochs_read * run.spec.epochs for run in known if run.epochs)
     planned, job = submission.time_limit_minutes, submission.job
     # the key T may have shortened it
     before = math.ceil(job.time_limit_s / 60) if job is not None and job.time_limit_s else planned
+    if known and not any(run.epochs for run in runs):
+        needed = 60.0 * before * known[0].spec.epochs
     limit = max(planned if before < planned else 2 * planned, math.ceil(PACE_MARGIN * needed / 60))
     draft = _redraft(session, submission, specs, limit)
     limit = draft.time_limit_minutes
@@ -276,7 +281,7 @@ def _propose_more_time(
         limit = max(limit, time_limit(draft, session.edition, session.profile))
         draft = replace(draft, time_limit_minutes=limit)
     said = f"It ran out of time: {limit} min instead of {before}."
-    if limit <= before:
+    if limit <= before or 60 * limit < needed:
         said = f"It ran out of time, and the queue allows no more than {limit} min: train fewer epochs."
     return Proposal(drafts=(draft,), sentence=said)
 
