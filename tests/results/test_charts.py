@@ -11,7 +11,7 @@ from labtui.results.charts import ChartSpec, Point, line_pieces, slug, value_tex
 from labtui.results.compute import compute_results
 from labtui.results.measured import best_curve
 from labtui.results.messages import accuracy_message, loss_message, scaling_message, study_message
-from labtui.results.numbers import ANSWER, shown_bounds, text_table
+from labtui.results.numbers import ANSWER, in_digits_of, shown_bounds, text_table
 from labtui.results.report import losses_text
 from labtui.results.rows import of_rows
 from labtui.results.scaling import lost_efficiency, scaling_lines
@@ -89,7 +89,7 @@ def test_two_series_of_one_network_are_told_apart_and_two_networks_compared_on_t
     assert scaling_message(lines, {"throughput"}).endswith("on 2 and 4 GPUs")
 
 
-def test_the_parts_of_what_is_lost_are_each_rounded_by_themselves():
+def test_the_parts_of_what_is_lost_add_up_in_the_digits_shown():
     assert lost_efficiency(compute_results([run(0, [9, 5])]).rows[0]) == (), "the CPU loses nothing"
     mixed = compute_results([run(n, [9, 4, 6]) for n in (1, 4)], images=50_000).rows[1]
     assert "64.3 ±10.0" in losses_text([mixed], [""]), "the scatter of both rows is more than rounding"
@@ -97,9 +97,10 @@ def test_the_parts_of_what_is_lost_are_each_rounded_by_themselves():
     assert "efficiency-loss" not in by_key(task_charts(ideal)) and loss_message(ideal.rows) == ""
     for row in results_of(*BOTH).rows:
         if row.n_gpus > 1:
-            shares = {100 * part.share.value: part.text for part in lost_efficiency(row)}
-            assert all(text == f"{share:.1f}" for share, text in shares.items())
-            assert f"{shares[max(shares)]} of the " in loss_message([row])
+            most = max(parts := lost_efficiency(row), key=lambda part: part.share.value)
+            lost = in_digits_of(f"{most.text} points", 1 - row.efficiency.value)
+            assert sum(float(part.text) for part in parts) == pytest.approx(float(lost.split()[0]))
+            assert f"{most.text} of the {lost} " in loss_message([row])
     variants = [run(n, [9, t / n + n], tuning=(("t", f"{t}"),)) for n in (1, 2) for t in (6, 30)]
     assert "ResNet50 (t 6) loses" in loss_message(compute_results(variants, images=50_000).rows)
 

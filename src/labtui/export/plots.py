@@ -408,6 +408,7 @@ def draw_lost(axes: Axes, spec: ChartSpec) -> None:
     """Draw what was lost of 100 %, a row for each number of GPUs: parts with their numbers, the sum at the end."""
     parts = [series for series in spec.measured if series.part == "lost"]
     kept = {p.x: p for s in spec.measured if s.part == "kept" for p in s.points}
+    told = {p.x: p.label for part in parts for p in part.points}
     left = dict.fromkeys((x for x, _ in spec.x_ticks), 0.0)
     rows = {x: row for row, x in enumerate(left)}
     for order, part in enumerate(parts):
@@ -426,7 +427,7 @@ def draw_lost(axes: Axes, spec: ChartSpec) -> None:
                 axes.plot(ends, below, "|-", color=drawing.TEXT, lw=1.6, ms=7)
             left[point.x] += 100 * point.y
     for x, total in left.items():
-        text = in_digits_of(kept[x].label, total / 100).replace("%", "points lost")
+        text = f"{in_digits_of(told[x], total / 100)} lost"
         place: Any = {"xytext": (8, 0), "textcoords": "offset points", "va": "center", "color": drawing.AXIS}
         axes.annotate(text, (max(total, 0.0), rows[x]), **place)
     names = [(x, clean(label) + " GPUs" * label.isdecimal()) for x, label in spec.x_ticks]

@@ -207,15 +207,15 @@ def loss_message(rows: Sequence[ResultRow]) -> str:
         return ""
     row = min(found, key=lambda each: value_of(each.efficiency))
     parts = lost_efficiency(row)
-    lost, many = numbers.lost_text(row.efficiency), count_words(row.n_gpus or 0)
-    name = named(row)
+    name, many = named(row), count_words(row.n_gpus or 0)
     most = max(parts, key=lambda each: each.share.value)
+    lost = numbers.in_digits_of(f"{most.text} points", 1 - value_of(row.efficiency))
     clear = all(most.share.lo > other.share.hi for other in parts if other is not most)
     if clear and most.name != scaling.UNEXPLAINED:
         what = _COSTS.get(most.name, f"{most.name[0].upper()}{most.name[1:]} costs")
-        which = "all" if most.text == lost else f"most: {most.text} of the"
-        return _with_end(f"{what} {which} {lost} points {name} loses", f" on {many}")
-    return f"{name} loses {lost} points of efficiency on {many}"
+        which = "all" if lost == f"{most.text} points" else f"most: {most.text} of the"
+        return _with_end(f"{what} {which} {lost} {name} loses", f" on {many}")
+    return f"{name} loses {lost} of efficiency on {many}"
 
 
 def tuning_labels(rows: Sequence[ResultRow]) -> list[str]:

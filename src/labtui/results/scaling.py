@@ -229,15 +229,23 @@ COLOUR_OF_PART |= dict(zip(_PARTS_OF_A_STEP.values(), (1, 4, 3, 0), strict=True)
 def lost_efficiency(row: ResultRow) -> tuple[LostPart, ...]:
     """What a row loses of 100 %: with E = b x t, the short last batch costs 1 - b and slower steps b - E.
 
-    Each is rounded by itself to the digits of `lost_text`. Nothing is split where the baseline has another batch per
-    GPU: its steps are other steps.
+    Each is rounded by itself to the digits of `lost_text`; to one less where only then their texts add up to what is
+    lost in all. Nothing is split where the baseline has another batch per GPU: its steps are other steps.
     """
     base = row.baseline
     if row.efficiency is None or row.batch_factor is None or base is None or not same_batch(row, base):
         return ()
     parts = _split(row, shown_bounds(row, row.efficiency, ratio=True), row.batch_factor)
-    digits = len(lost_text(row.efficiency).partition(".")[2])
-    return tuple(part._replace(text=fixed(100 * part.share.value, digits)) for part in parts)
+    digits, lost = len(lost_text(row.efficiency).partition(".")[2]), 100 * (1 - row.efficiency.value)
+
+    def shown(places: int) -> tuple[LostPart, ...]:
+        return tuple(part._replace(text=fixed(100 * part.share.value, places)) for part in parts)
+
+    def add_up(places: int) -> bool:
+        return fixed(math.fsum(float(part.text) for part in shown(places)), places) == fixed(lost, places)
+
+    fewer = digits > 0 and add_up(digits - 1) and not add_up(digits)
+    return shown(digits - fewer)
 
 
 def _split(row: ResultRow, efficiency: Interval, batch_factor: float) -> list[LostPart]:
