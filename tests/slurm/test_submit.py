@@ -312,6 +312,8 @@ def test_a_refused_account_queue_time_limit_or_size_names_what_there_is(site, wo
     with pytest.raises(SubmitRefused) as caught:
         site.ask(submit(str(site.dir), "job.slurm", TOKEN, NAME, attempt=0))
     assert named in caught.value.hint and named in site.ask(check_options(())).hint
+    site.program("sbatch", "echo 'sbatch: Job 1 to start at 9 using 1 processors in partition old' >&2")
+    assert "accept this job. The partition old is down" in site.ask(check_options(())).sentence
 
 
 def test_a_limit_of_the_queue_asks_nothing_more(site):

@@ -109,7 +109,10 @@ def check_options(options: Sequence[str]) -> Call[SbatchAnswer]:
 def _read_test_only(result: CommandResult) -> SbatchAnswer:
     """The answer; an unknown exit status is "not ok", with a sentence that says so."""
     if result.status == 0:
-        return SbatchAnswer(sentence="Slurm would accept this job.", detail=result.err.strip())
+        where = result.err.strip().rpartition(" in partition ")[2]
+        closed = any(each.name == where and not each.up for each in parse_partitions(result.out))
+        more = f" The partition {where} is down: the job waits until it is up again." * closed
+        return SbatchAnswer(sentence=f"Slurm would accept this job.{more}", detail=result.err.strip())
     if result.status is None:
         sentence, hint = "Slurm gave no answer about this job script.", "Ask again in a moment."
         return SbatchAnswer(key=NO_ANSWER, sentence=sentence, hint=hint, wait=True)
