@@ -119,7 +119,7 @@ repeat: debian-packages $(VENV)/test.stamp $(TORCH_STAMP)  ## tests of clusters,
 
 .PHONY: generations
 generations: debian-packages $(VENV)/test.stamp  ## the contract tests on newer releases of Slurm (network)
-	$(BIN)/python -m tests.real_cluster.generations
+	$(BIN)/python -m tools.generations
 
 .venv-old/stamp:
 	sh -c 'for python in $(PYTHON38) python3.8 "$$HOME"/.pyenv/versions/3.8.*/bin/python; do \

@@ -1,4 +1,4 @@
-"""The contract on other releases of Slurm: ``python -m tests.real_cluster.generations [RELEASE...] [--record]``.
+"""The contract on other releases of Slurm: ``python -m tools.generations [RELEASE...] [--record]``.
 
 For each release a Debian suite that carries it is unpacked with debootstrap (once, kept below ``--trees``), a
 cluster is started whose programs, Slurm and OpenSSH included, come from that tree, and the contract tests run
@@ -58,7 +58,7 @@ def run(tree: Path, *words: str) -> int:
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.real_cluster.generations", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.generations", description=__doc__)
     parser.add_argument("releases", nargs="*", metavar="RELEASE", help=" ".join(SUITES) + " (all of them)")
     parser.add_argument("--trees", type=Path, default=TREES, help=f"where the trees are kept ({TREES})")
     parser.add_argument("--record", action="store_true", help="write the answers to tests/fixtures/slurm")
