@@ -717,13 +717,20 @@ def test_a_failed_run_is_told_while_others_of_its_task_go_on():
     for runs, label in (({3: again[3]}, "Watch the runs"), ({1: going}, "Watch the log")):
         state = replace(view.state, runs=runs, submissions={})
         assert next_step(replace(begun, checks=over, state=state)).label == label
-    for made, label in (((1, ""), "Plan 2 runs"), ((None, ""), "Plan 3 runs"), ((1, "small"), "Plan 3 runs")):
+    for made, label in (
+        ((1, ""), "Plan 2 runs"),
+        ((None, ""), "Plan 3 runs"),
+        ((1, "small"), "Plan the runs"),
+    ):
         runs = (made, (2, ""), (None, ""))  # None: it is no run of the plan
         asked = (*(CheckItem("", "?", kind="runs", run_id=at, mark=mark) for at, mark in runs), *items)
         waits = replace(begun, checks={"10.5": replace(check, items=asked)}, state=state)
         assert next_step(waits).label == label, "before any answer"
-        assert ("small" in made) is (next_step(waits).reason == "Small runs do not count: run 1.")
+        assert ("small" in made) is (next_step(waits).reason == "?"), "as `labtui check` says it"
         assert next_step(replace(waits, unchecked_from=1)).label == "Answer question 1", "not planned twice"
+    asked = (CheckItem("", "?", kind="runs", run=spec(), run_id=1, mark="small"),)
+    waits = replace(waits, checks={"10.5": replace(check, items=asked)})
+    assert next_step(waits).action == "doctor", "the same again would be as small"
     items = tuple(CheckItem("", "?", kind="runs", run=spec(), task_id=each) for each in "23467")
     check = TaskCheck(task_id="8", status="open", items=items, missing="?")
     eight = View(state=LabState(), edition=load_edition("thesis-2019"), task_id="8", checks={"8": check})

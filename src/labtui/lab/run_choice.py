@@ -205,7 +205,8 @@ def _match(task: Task, spec: RunSpec, check: RunsCheck, evidence: Evidence, batc
             continue  # another task's or another planned run, or one that did not train, is no attempt at this one
         mark = evidence.state.mark_of(run)
         why_not = _why_not(run, spec, check, wanted, evidence)
-        why_not = why_not or "is a small run, no result of the lab." * (mark == "small")
+        if mark == "small" and (not why_not or run.outcome is None):
+            why_not = "is a small run, no result of the lab."
         changed = evidence.changed_since(run)
         match = Match(task_id=task.id, spec=spec, run=run, why_not=why_not, changed=changed, mark=mark)
         same_batch = batch is None or run.spec.per_gpu_batch == batch

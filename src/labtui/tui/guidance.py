@@ -169,6 +169,9 @@ def _what_is_missing(view: View, item: CheckItem) -> NextStep:
     if item.kind == "runs" and (again := failed_runs(view)):
         return _run_again(view, again)
     action, label = _STEPS.get(item.kind, ("", missing))
+    made = view.every[item.run_id].run.spec if item.mark == "small" and item.run_id else None
+    if made and item.run and made.extra_args == item.run.extra_args:  # another would be as small
+        return NextStep("Check the cluster", missing, "doctor")
     if item.to_make:
         action, label = "start_copy", "Make the copy"
     if item.kind == "runs" and not view.lines and view.task is not None and view.task.runs:
@@ -214,10 +217,9 @@ def _while_running(view: View) -> NextStep:
     going, meanwhile = {each.run_id for each in view.pending}, f"Meanwhile {reason[0].lower()}{reason[1:]}"
     missing = (item for item in view.items if item.kind == "runs" and not item.met and not item.task_id)
     again = [item for item in missing if item.run_id not in going or item.mark == "small"]
-    more, small = len(again), [item.run_id for item in again if item.run_id in going]
-    if more and max(going) < view.unchecked_from:
-        reason = f"Small runs do not count: {run_numbers(small).lower()}." if small else reason
-        return NextStep(f"Plan {plural(more, 'run')}", reason, "plan")
+    if again and max(going) < view.unchecked_from:
+        more = NextStep(f"Plan {plural(len(again), 'run')}", reason, "plan")
+        return _what_is_missing(view, again[0]) if again[0].mark == "small" else more
     if (number := unanswered(view)) and any(line.row is not None for line in view.lines):
         return NextStep(f"Answer question {number}", meanwhile, "next_question")
     pane = "log" if any(line.run.started for line in view.pending) else "runs"
