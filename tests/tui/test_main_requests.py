@@ -79,13 +79,8 @@ async def test_cancelling_asks_first_and_a_failure_is_a_sentence(filled_session)
 
 
 async def test_an_own_limit_is_checked_and_a_waiting_run_is_held(filled_session, monkeypatch):
-    held: list[tuple[int, bool]] = []
-
-    def hold(run_id: int, **how: bool) -> Future[None]:
-        held.append((run_id, how["held"]))
-        return Future()
-
-    monkeypatch.setattr(filled_session, "hold", hold)
+    asked: list[tuple[int, bool]] = []
+    monkeypatch.setattr(filled_session, "hold", lambda at, held: asked.append((at, held)) or Future())
     async with screens(filled_session, "runs", size=(80, 24)) as (app, pilot):
         for key in ("T", *"9999", "enter"):  # typed before the dialog stands
             app.post_message(Key(key, key if len(key) == 1 else None))
@@ -105,11 +100,11 @@ async def test_an_own_limit_is_checked_and_a_waiting_run_is_held(filled_session,
             assert app.main.why_not("retry_run", ()) == f"Run {run_id} {said}"
         app.choose_run(6)
         await pilot.press("H")
-        await until(pilot, lambda: held == [(6, True)] and "Hold" in text_of(app))
+        await until(pilot, lambda: asked == [(6, True)] and "Hold" in text_of(app))
         filled_session.feed(lambda state: state.with_submission("lt000000000000000ff1", held=True))
         await until(pilot, lambda: "Release" in text_of(app) and "waiting (held)" in text_of(app))
         await pilot.press("H")
-        await until(pilot, lambda: held[1:] == [(6, False)])
+        await until(pilot, lambda: asked[1:] == [(6, False)])
 
 
 async def test_questions_of_the_login_are_answered_from_another_thread(filled_session, monkeypatch):

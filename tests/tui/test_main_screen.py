@@ -13,10 +13,9 @@ from textual.widgets._toast import ToastRack
 
 from labtui.domain.model import JobPhase, RunPhase
 from labtui.tui.app import LabApp
-from labtui.tui.guidance import NextStep, instead_of_chart
+from labtui.tui.guidance import instead_of_chart
 from labtui.tui.themes import roles
 from labtui.tui.view_model import ViewModel
-from labtui.tui.widgets import frame
 from labtui.tui.widgets.answers_pane import text_beside
 from labtui.tui.widgets.frame import TaskList
 from labtui.tui.widgets.run_pane import KeyedTable
@@ -61,15 +60,6 @@ async def test_the_name_of_the_lab_stands_whole_in_the_header(filled_session):
             assert "…" not in header and "Chapter 10" in header and "practice 20×" in header
         await pilot.press("question_mark", "end")
         await until(pilot, lambda: "inside this program; its clock" in text_of(app))
-
-
-async def test_a_long_reason_takes_four_lines_of_the_card(filled_session, monkeypatch):
-    step = NextStep("Watch the runs", "ResNet50V2 on one GPU has no run yet. " * 4, "pane('runs')")
-    monkeypatch.setattr(frame, "next_step", lambda view: step)
-    async with screens(filled_session) as (app, pilot):
-        card = app.screen.query_one("#next")
-        await until(pilot, lambda: card.size.height == 5 and str(card.render()).endswith("…"))
-        assert str(card.render()).startswith("Watch the runs"), "no key for the pane that is shown"
 
 
 async def test_every_pane_stands_at_every_size(filled_session):

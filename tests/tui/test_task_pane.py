@@ -40,9 +40,3 @@ async def test_the_first_unfinished_line_is_open_and_enter_opens_all_with_what_d
         await until(pilot, lambda: shown.region.y < 0 and shown.region.bottom <= pane.region.bottom)
         await pilot.press("home", "enter")
         await until(pilot, lambda: "▸ ○ Answers" in text_of(app) and "▾ ○ Runs" in text_of(app))
-
-
-async def test_a_sentence_that_names_a_key_is_whole_or_not_there(session):
-    async with screens(session, "task", size=(80, 24)) as (app, pilot):
-        app.go_to_task("10.1")
-        await until(pilot, lambda: all(each in text_of(app) for each in ("for yet.\n", "yet. Press D.")))

@@ -60,7 +60,7 @@ from labtui.tui.themes import Roles
 from labtui.tui.view import TaskLine, View, runs_of
 from labtui.tui.view_model import ViewModel, first_task, read_load
 from labtui.tui.widgets.charts_pane import asked_families, empty_chart, first_chart
-from labtui.tui.widgets.frame import gpu_hours, task_text, wrap
+from labtui.tui.widgets.frame import gpu_hours, sentences, task_text, wrap
 from labtui.tui.widgets.log_pane import read_as
 from labtui.tui.widgets.runs_pane import (
     error_card,
@@ -667,6 +667,7 @@ def test_spans_read_as_a_clock_and_a_number_stays_beside_its_unit(seconds, text)
     times = Interval(763.0, 763.0, 4557.0), Interval(73.0, 72.9, 73.2), Interval(52.0, 49.6, 58.2)
     told = [words.range_text(each, each.value) for each in times]
     assert told == ["12:43 to 75:57", "about 1:13", "50 to 58"] and words.span_text(58.2) == "58 s"
+    assert sentences("For yet. Press D.", 16) == "For yet.", "a key is named whole or not at all"
     assert wrap("an epoch of 5.38 s, 70 % of it", 15) == ["an epoch of", "5.38 s, 70 % of", "it"]
 
 
