@@ -70,6 +70,8 @@ def test_a_lab_needs_the_data_and_the_container_of_its_own_framework():
     missing, there = (each for each in check_paths(probe, wanted, {}) if each.key == "data")
     assert (missing.status, there.status) == ("problem", "ok")
     assert "/sets/micro-224 does not" in missing.sentence and "in lab.toml" in missing.fix
+    (own, *_) = (each for each in check_paths(probe, wanted, {}, own=("/sets",)) if each.key == "data")
+    assert "(data_dir in cluster.toml)" in own.fix
     (no_path,) = (e for e in check_paths(probe, replace(wanted, images_dir="sets"), {}) if e.key == "data")
     assert "data_dir under [cluster] in lab.toml" in no_path.fix and "'sets'" in no_path.sentence
 

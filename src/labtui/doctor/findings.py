@@ -262,28 +262,31 @@ def check_trial(trial: SbatchAnswer, profile: Profile, *, gpus: int, options: Se
 
 
 def check_paths(
-    probe: PathsProbe, wanted: Requirements, alternative_paths: Mapping[str, str], *, practice: bool = False
-) -> Iterator[Check]:
+    probe: PathsProbe, wanted: Requirements, alternative_paths: Mapping[str, str], *, practice: bool = False,
+    own: Sequence[str] = (),
+) -> Iterator[Check]:  # fmt: skip
     """Checks of the root, data set, container, free space and quota; paths are absolute.
 
-    `alternative_paths` maps a path to another one where the same file may be.
+    `alternative_paths` maps a path to another one where the same file may be; `own` are those that the lab folder's own
+    profile names.
     """
     account, data_dir, container = wanted.account, wanted.data_dir, wanted.container
     parent = probe.root_parent or "its parent"
 
-    def charged(path: str) -> str:
-        """A remark on the account if it is part of the path, as it may be the wrong one."""
-        return f" and the account {account} in it" if account and account in path else ""
+    def words(path: str) -> dict[str, Any]:
+        """A remark on the account if it is part of the path, as it may be the wrong one; and the file to correct."""
+        charged = f" and the account {account} in it" if account and account in path else ""
+        return {"account": charged, "file": "cluster.toml" if path in own else "lab.toml"}
 
     seen = "fine" if probe.root_writable else "closed"
-    yield judge("root", seen, path=from_home(wanted.root), parent=parent, account=charged(wanted.root))
+    yield judge("root", seen, path=from_home(wanted.root), parent=parent, **words(wanted.root))
 
     def facts(path: str) -> PathFacts:
         return probe.paths.get(path, PathFacts(path=path))
 
     if data_dir:
         other = facts(alternative_paths.get(data_dir, ""))
-        yield _check_data(facts(data_dir), other, practice=practice, account=charged(data_dir))
+        yield _check_data(facts(data_dir), other, practice=practice, **words(data_dir))
     paths = wanted.image_paths
     try:
         if paths:
@@ -293,13 +296,13 @@ def check_paths(
         yield failed("data", error)
     for path in paths:
         seen = "images" if facts(path).kind == "dir" and facts(path).readable else _fault_of(facts(path))
-        yield judge("data", seen, path=path, account=charged(path))
+        yield judge("data", seen, path=path, **words(wanted.images_dir))
     if container:
         here, other = facts(container), facts(alternative_paths.get(container, ""))
         seen = "fine" if here.readable else "elsewhere" if other.readable else _fault_of(here)
         settings = {"container": other.path} if seen == "elsewhere" else {}
-        words: dict[str, Any] = {"path": container, "other": other.path, "account": charged(container)}
-        yield judge("container", seen, settings=settings, **words)
+        more = {"path": container, "other": other.path} | words(container)
+        yield judge("container", seen, settings=settings, **more)
     if probe.free_kib is not None:
         full = probe.free_kib < 100 * 1024 or probe.free_inodes == 0
         yield judge("room", "full" if full else "fine", gib=probe.free_kib / 1024**2)
