@@ -240,9 +240,9 @@ def test_an_ended_job_whose_log_is_not_read_is_not_running():
     assert [row.live for row in done.tasks if row.task_id == "10.5"] == [None], "one run more than asked for"
 
 
-@pytest.mark.parametrize(("epochs", "ago"), [(0, 40.0), (0, 100.0), (1, 10.0), (3, 2.0)])
+@pytest.mark.parametrize(("epochs", "ago"), [(0, 10.0), (0, 40.0), (1, 8.0), (3, 2.0)])
 def test_the_time_left_goes_down_inside_an_epoch_and_is_at_most_what_the_job_has_left(epochs, ago):
-    """Before the first epoch that counts by what is expected, then by the run's own pace."""
+    """Before its first epoch by what is expected, while that holds, then by the run's own pace alone."""
 
     def begun(**limit: float) -> View:
         job = sent(JobPhase.RUNNING, **({"start_time": NOW} | limit))
@@ -252,14 +252,16 @@ def test_the_time_left_goes_down_inside_an_epoch_and_is_at_most_what_the_job_has
     before, after = (replace(begun(), now=NOW + later).every[1].left_s for later in (0.0, ago))
     assert before is not None and after is not None and before - after == pytest.approx(ago)
     assert title_remark(begun()) == "", "not for 0:00"
+    late = replace(begun(), now=NOW + 300 * (not epochs)).every[1]
+    assert late.left_s == (None if not epochs else 9.0 * (5 - epochs)), "the plan expects far less"
     unseen = seen(LabState(runs={1: in_epochs()}, submissions={"lt1": sent(JobPhase.RUNNING)}))
     assert unseen.every[1].left_s is None, "no clock stands still while it is not known when the job began"
     limited = begun(time_limit_s=4.0)
     shares = [replace(limited, now=NOW + later).every[1].share for later in (1.0, 3.0, 4.0)]
     assert limited.every[1].left_s == 4.0 and shares == [0.25, 0.75, 1.0], "the bar goes to the limit"
     assert state_text(limited, limited.every[1], ROLES, 21).plain.endswith("  0:04 to limit")
-    past = replace(limited, now=NOW + 74)  # Slurm ends it a little later
-    assert (title_remark(past), words.live_reason(past)) == (" for 1:14", "Run 1 is past its time limit.")
+    past = replace(limited, now=NOW + 34)  # Slurm ends it a little later
+    assert (title_remark(past), words.live_reason(past)) == (" for 0:34", "Run 1 is past its time limit.")
     for limit, warning in (102.0, ""), (100.5, "At this pace its time limit will end it in epoch 5 of 5."):
         runs = {1: in_epochs(*[NOW - 8] * 4)}  # its last epoch has a second left
         tight = replace(begun(start_time=NOW - 100, time_limit_s=limit).state, runs=runs)

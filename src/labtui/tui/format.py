@@ -232,19 +232,18 @@ def time_left(line: RunLine, view: View) -> tuple[float | None, float]:
     if line.word != RunPhase.RUNNING or "epochs" in run.spec.unknown or not run.spec.epochs:
         return None, math.inf
     most = line.job.limit_left(cluster_now(view)) if line.job is not None else math.inf
-    if line.row is not None and line.row.epoch_seconds is not None:
-        pace, missing = line.row.epoch_seconds.value, max(0, run.spec.epochs - run.epochs_read)
-        left = pace * missing - min(pace, passed)
-    elif view.edition is None or last_epoch_end(line, view, line.run_id) is None:
+    if run.epochs:
+        counted = line.row.epoch_seconds if line.row is not None else None  # else its first epoch must do
+        pace, missing = (counted or run.epochs[-1].seconds).value, max(0, run.spec.epochs - run.epochs_read)
+        return max(0.0, pace * missing - min(pace, passed)), most
+    if view.edition is None or last_epoch_end(line, view, line.run_id) is None:
         return None, most
-    else:
-        from labtui.lab.expected_time import run_seconds
+    from labtui.lab.expected_time import run_seconds
 
-        expected = run_seconds(run.used, view.edition, view.results.rows if view.results is not None else ())
-        left = expected.value - passed - run.trained_s if expected else 0.0
-        if left <= 0:
-            return None, most
-    return max(0.0, left), most
+    rows, first = view.results.rows if view.results is not None else (), replace(run.used, epochs=1)
+    whole, usual = (run_seconds(spec, view.edition, rows) for spec in (run.used, first))
+    late = whole is None or usual is None or passed > usual.value  # the rest then takes longer, too
+    return (None if late or whole is None else whole.value - passed), most
 
 
 def limit_warning(line: RunLine, view: View) -> str:
