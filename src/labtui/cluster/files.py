@@ -114,14 +114,9 @@ class RemoteFiles:
         return bytes(came)
 
     def read_into(
-        self,
-        path: str,
-        offset: int,
-        limit: int,
-        take: Callable[[bytes], object],
-        *,
+        self, path: str, offset: int, limit: int, take: Callable[[bytes], object], *,
         within_s: float | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Read as `read`, but pass each piece to `take` in order, as it arrives.
 
         With `within_s` no more is requested after that many seconds; what was requested before is still taken.

@@ -66,13 +66,9 @@ Answers = Mapping[str, Any]
 
 
 def job_file_draft(
-    name: str,
-    text: str,
-    *,
-    task_id: str = "",
-    given: Mapping[str, str] | None = None,
+    name: str, text: str, *, task_id: str = "", given: Mapping[str, str] | None = None,
     answers: Answers = MappingProxyType({}),
-) -> SubmissionDraft:
+) -> SubmissionDraft:  # fmt: skip
     """The draft of a job file. `given` are options for the command line of `sbatch`, by their long names.
 
     Raises:
@@ -200,13 +196,9 @@ MAX_BESIDE_BYTES = 16 * 1024 * 1024
 
 
 def own_draft(
-    session: Session,
-    path: Path,
-    *,
-    task_id: str = "",
-    given: Mapping[str, str] | None = None,
+    session: Session, path: Path, *, task_id: str = "", given: Mapping[str, str] | None = None,
     answers: Answers = MappingProxyType({}),
-) -> SubmissionDraft:
+) -> SubmissionDraft:  # fmt: skip
     """The draft of the job file at `path`, with the files beside it that it names.
 
     A file without account or queue gets the lab folder's. Shell files are sent with Unix line endings and without a

@@ -14,6 +14,7 @@ import hashlib
 import os
 import re
 import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -96,17 +97,22 @@ def read_settings(path: Path) -> Settings:
         if not isinstance(section, dict):
             raise failure("no-table", table=table, file=path.name)
         section.pop("practice", None)  # earlier versions wrote it
-        if unknown := next((key for key in section if key not in known), None):
-            from labtui.lab.edition_rules import suggest
-
-            near, names = suggest(unknown, known, "`{}`"), ", ".join(known)
-            raise failure("no-setting", file=path.name, table=table, name=unknown, near=near, known=names)
+        _refuse_unknown(section, known, f"{path.name}: [{table}]")
         flat |= section
     try:
         return decode.convert(flat, Settings)
     except msgspec.ValidationError as error:
         reason = "lacking-settings" if "missing required" in str(error) else "bad-settings"
         raise failure(reason, file=path.name, path=path, text=error) from error
+
+
+def _refuse_unknown(table: Mapping[str, Any], known: Sequence[str], place: str) -> None:
+    """Raise DataError for a key of a table that is none of the `known` ones."""
+    if unknown := next((key for key in table if key not in known), None):
+        from labtui.lab.edition_rules import suggest
+
+        near, names = suggest(unknown, known, "`{}`"), ", ".join(known)
+        raise failure("no-setting", place=place, name=unknown, near=near, known=names)
 
 
 def read_text(path: Path, name: str, root: Path | None = None) -> str:
@@ -202,6 +208,7 @@ def parse_profile(text: str, name: str) -> Profile:
     """
     document = _toml(text, f"The cluster profile {name}")
     document.pop("memory_gb_per_node", None)  # earlier versions wrote it
+    _refuse_unknown(document, Profile.__struct_fields__, f"The cluster profile {name}")
     try:
         return decode.convert(document, Profile)
     except msgspec.ValidationError as error:

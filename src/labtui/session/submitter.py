@@ -46,8 +46,8 @@ class _Pending(msgspec.Struct):
     lookup_at: float = 0.0
     no_job: NoJobPeriod = msgspec.field(default_factory=NoJobPeriod)
     refused: SubmitRefused | None = None
-    sent: list[Future[str]] = []
-    cancelled: list[Future[None]] = []
+    sent: list[Future[Any]] = []
+    cancelled: list[Future[Any]] = []
 
 
 class Submitter:
@@ -319,8 +319,7 @@ class Submitter:
     def abandon(self, error: LabError) -> None:
         """Fail all open futures when the session closes. Waiting submissions stay stored."""
         for pending in list(self._pending.values()):
-            futures: list[Future[Any]] = [*pending.sent, *pending.cancelled]
-            for future in futures:
+            for future in (*pending.sent, *pending.cancelled):
                 fail(future, error)
 
 
