@@ -6,6 +6,7 @@ import json
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from labtui.domain.model import AcceptedFinding
 from labtui.export import contents as contents_module
 from labtui.export import drawing, export_lab, lab_plots
 from labtui.export import pages as pages_module
+from labtui.export import plots as plots_module
 from labtui.export.documents import _json_value, chart_height, pdf, picture_size
 from labtui.export.drawing import MARK_LINES, chart_rows, chart_style, chart_text, end_text, panels, rows_of
 from labtui.export.hand_in import Listing, Paragraph, Picture
@@ -331,8 +333,12 @@ def test_one_export_reads_once_ticks_its_boxes_and_every_file_bears_its_stamp(tm
     for module, name in ((contents_module, "measurements_of"), (pages_module, "_on_pages")):
         real = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *given, real=real: (made.append(real), real(*given))[1])
+    drawing_of = Mock(wraps=plots_module.pictures)
+    monkeypatch.setattr("labtui.export.pictures", drawing_of)
     report = export_lab(lab.folder.path, state=lab.state, today=DAY)
     assert len(set(made)) == len(made) == 2 and len(set(report.files)) == len(report.files) > 20
+    drawn_keys = [call.args[0].key for call in drawing_of.mock_calls]
+    assert len(drawn_keys) == len(set(drawn_keys)) + 1, "only the one in the answers is drawn twice"
     after = check_folder(lab.folder, lab.edition, lab.state)
     assert not any("xport" in item.missing for box in after for item in box.items if not item.met)
     pictures = [path.read_bytes() for path in report.files if path.suffix == ".svg"]

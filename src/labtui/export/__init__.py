@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date
-from functools import partial
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 
@@ -76,7 +76,7 @@ def export_lab(
     if formats is None:
         formats = () if contents.edition.hand_in.form == "report" else DECKS
     charts, stamp = _plots(contents) if plots else (), stamp_of(contents.results)
-    draw = {f"plots/{each.key}.png": lambda each=each: pictures(each, stamp=stamp)["png"] for each in charts}
+    draw = {f"plots/{it.key}.png": cache(lambda it=it: pictures(it, stamp=stamp)["png"]) for it in charts}
     notes, work = _documents(replace(contents, plots=draw), formats, reports)
     work |= drawings(charts, stamp=stamp, into="plots/")
     # pandas last: it reuses memory that typesetting has freed, so the peak is 15 MB lower
