@@ -174,7 +174,7 @@ def test_epochs_and_accuracy_over_time():
         assert accuracy_message(best_curve(compute_results(level[:1])), target).endswith(f", {end}")
     both = {"val_top1": 30.0, "accuracy": 0.2, "top1": 20.04, "val_accuracy": 0.3}
     for metrics, names, places in (
-        ({"loss": 1.0, "acc": 0.2}, [""], [71]), (both, ["training", "validation"], [71, 70]),
+        ({"loss": 1.0, "acc": 0.2}, [""], [71]), (both, ["training", "validation"], [72, 70]),
     ):  # fmt: skip
         lines, measured = {name: 70 + at for at, name in enumerate(metrics)}, run(1, [9, 8])
         chart = accuracy_chart(compute_results([telling(measured, lines, **metrics)]))
@@ -249,11 +249,14 @@ def test_the_title_of_a_tuning_names_the_fastest_and_that_of_a_study_is_about_wh
         "fixed": {32: p(y=0.9)},
     }
     text = study_message("accuracy", best)
-    assert text == "Top-1 accuracy at the largest global batch, 64: 8.3 % with all 2 policies"
+    assert text == "Best top-1 accuracy at the largest global batch, 64: 8.3 % with all 2 policies"
     alone = study_message("error", {"": {64: p(y=0.3), 99: p(y=0.2)}})
     assert "70.0 % at a global batch of 64, 80.0 % at 99" in alone
     worse = study_message("error", best | {"fixed": {64: p(y=0.05)}})
-    assert worse == "Top-1 error at the largest global batch, 64: 91.7 % (gradual; linear) to 95.0 % (fixed)"
+    assert (
+        worse
+        == "Lowest top-1 error at the largest global batch, 64: 91.7 % (gradual; linear) to 95.0 % (fixed)"
+    )
 
 
 @pytest.mark.parametrize(("told", "says"), [

@@ -8,7 +8,13 @@ from msgspec.structs import replace
 from labtui.domain.model import Diagnosis, Interval
 from labtui.results.compute import compute_results, own_rows
 from labtui.results.cost import training_gpu_hours
-from labtui.results.measured import MeasuredRun, accuracy_curves, measured_from_reports, steady_samples
+from labtui.results.measured import (
+    MeasuredRun,
+    accuracy_curves,
+    measured_from_reports,
+    steady_samples,
+    validated,
+)
 from labtui.results.messages import loss_message, loss_sentence, why_no_speedup
 from labtui.results.report import report_text
 from labtui.training_logs.reader import parse_log
@@ -90,11 +96,12 @@ def test_validation_is_a_curve_of_its_own_and_percent_is_a_fraction():
     values = enumerate((0.1, math.nan, 0.3), start=1)
     epochs = tuple(epoch(number, 5, metrics={"acc": top, "loss": 1.0}) for number, top in values)
     assert [point.epoch for point in accuracy_curves(run(1, [], epochs=epochs))[0].points] == [1, 3]
-    metrics = {"accuracy": 0.5, "val_accuracy": 0.4, "val_acc1": 40.0, "top_5_accuracy": 0.9}
+    metrics = {"accuracy": 0.5, "val_accuracy": 0.4, "val_acc1": 40.04, "top_5_accuracy": 0.9}
     both = run(1, [], epochs=(epoch(1, 5, metrics=metrics), epoch(2, 5)))
     told = [(curve.metric, curve.validation, curve.points[0].accuracy) for curve in accuracy_curves(both)]
-    assert told == [("accuracy", False, 0.5), ("val_accuracy", True, 0.4), ("val_acc1", True, 0.4)]
-    assert "val. accuracy" in (text := report_text(compute_results([both]))) and "40.0 %" in text
+    assert told == [("val_acc1", True, 0.4004), ("accuracy", False, 0.5), ("val_accuracy", True, 0.4)]
+    text = report_text(compute_results([both, replace(both, source="a long name.out")]))
+    assert validated(both.run) == 0.4004 and "40.0 %" in text and "long name" not in text
 
 
 EPOCHS = (epoch(1, 29), epoch(2, 14))

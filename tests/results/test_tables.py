@@ -111,7 +111,7 @@ def test_a_ratio_has_the_scatter_of_both_its_times():
     assert float(line["step_factor_hi"]) == pytest.approx(factor), "what is made from them is as uncertain"
     assert float(line["karp_flatt_lo"]) == pytest.approx(2 / float(line["speedup_hi"]) - 1)
     speedup = next(chart for chart in task_charts(results) if chart.key == "speedup")
-    assert "or the scatter of epochs" in " ".join(speedup.captions)
+    assert "scatter of epochs" in " ".join(speedup.captions)
     steady = task_charts(compute_results([run(1, [30, 10.0, 10.01]), run(2, [30, 5.0, 5.01])]))
     assert not any("Error bars" in note for chart in steady for note in chart.captions), "none can be seen"
 

@@ -159,7 +159,7 @@ class ChartSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _LOG = " (log scale)"
-_ERROR_BARS = "Error bars: rounding of the printed digits, or the scatter of epochs where that is more."
+_ERROR_BARS = "Error bars: rounding of the printed digits or, if more, scatter of epochs or of pooled runs."
 
 
 def is_tall(spec: ChartSpec, point: Point) -> bool:

@@ -396,9 +396,14 @@ def is_accuracy(metric: str) -> bool:
     return metric.removeprefix("val_").casefold() in (*_NAMES, *_PERCENT_NAMES)
 
 
+def accuracies(metrics: Iterable[str]) -> list[str]:
+    """The metrics that are accuracies, each once; first those in percent, which logs print with more digits."""
+    return sorted(filter(is_accuracy, dict.fromkeys(metrics)), key=lambda name: fraction_of(name, 1.0) == 1.0)
+
+
 def accuracy_curves(run: MeasuredRun) -> tuple[AccuracyCurve, ...]:
     """Training and validation accuracy of a run, for every metric that is one; finite values only."""
-    names = dict.fromkeys(name for sample in run.run.epochs for name in sample.metrics if is_accuracy(name))
+    names = accuracies(name for sample in run.run.epochs for name in sample.metrics)
     curves = []
     for name in names:
         told = ((each, fraction_of(name, value)) for each, value in finite(run, name))
@@ -409,9 +414,10 @@ def accuracy_curves(run: MeasuredRun) -> tuple[AccuracyCurve, ...]:
 
 def validated(run: RunRecord) -> float | None:
     """The accuracy in validation after the last epoch that tells it, as a fraction of 1; None if none does."""
-    metrics = (pair for sample in reversed(run.epochs) for pair in sample.metrics.items())
-    told = (each for each in metrics if each[0].startswith("val_") and is_accuracy(each[0]))
-    return next((top for each in told if math.isfinite(top := fraction_of(*each) or 0.0)), None)
+    metrics = (sample.metrics for sample in reversed(run.epochs))
+    named = ((each, name) for each in metrics for name in accuracies(each) if name.startswith("val_"))
+    told = (fraction_of(name, each[name]) for each, name in named)
+    return next((top for top in told if top is not None and math.isfinite(top)), None)
 
 
 def longest(runs: Iterable[MeasuredRun]) -> list[MeasuredRun]:

@@ -255,20 +255,21 @@ def study_message(what: str, best: Mapping[str, Mapping[int, Point]], batch: int
     Of a single policy: its accuracy at the smallest batch and at the largest; of one `batch`: on the fewest and the
     most GPUs, by which `best` is given then.
     """
+    which = {"error": "Lowest top-1 error", "accuracy": "Best top-1 accuracy"}[what]
     if len(best) == 1:
         (line,) = best.values()
         tops = {at: 1 - line[at].y if what == "error" else line[at].y for at in (min(line), max(line))}
         if batch:
             shown = [f"{percent_text(top)} on {devices(gpus)}" for gpus, top in tops.items()]
-            return f"Top-1 {what} at a global batch of {batch:,}: {', '.join(shown)}"
+            return f"{which} at a global batch of {batch:,}: {', '.join(shown)}"
         told = (f"{percent_text(top)} at {at:,}" for at, top in tops.items())
-        return f"Top-1 {what}: {', '.join(told).replace(' at ', ' at a global batch of ', 1)}"
+        return f"{which}: {', '.join(told).replace(' at ', ' at a global batch of ', 1)}"
     most = max((batch for line in best.values() for batch in line), default=0)
     found = sorted(((line[most].y, name) for name, line in best.items() if most in line), reverse=True)
     if not found:
         return ""
     shown = [percent_text(1 - top if what == "error" else top) for top, _ in found]
-    said = f"Top-1 {what} at the largest global batch, {most:,}"
+    said = f"{which} at the largest global batch, {most:,}"
     if len(found) > 1 and shown[0] == shown[-1]:
         return f"{said}: {shown[0]} with all {len(found)} policies"
     ends = [

@@ -26,7 +26,8 @@ from labtui.results.rows import ResultRow, Results
 from labtui.training_logs.runs import ParsedRun
 
 MAX_SENTENCES = 6
-SIGNS = "± is rounding or, if more, the epochs' scatter. As printed: whole seconds of epoch 2, or a rate; – is neither."
+SIGNS = "± is rounding or, if more, the scatter of epochs or of pooled runs. "
+SIGNS += "As printed: whole seconds of epoch 2, or a rate; – is neither."
 
 
 def short_report(results: Results, *, width: int | None = None) -> str:
