@@ -288,7 +288,6 @@ def test_the_three_charts_of_a_study():
     batch = charts["batch-accuracy"]
     assert [text for _, text in batch.x_ticks] == ["128", "256", "1,024", "2,048", "3,072", "4,096"]
     assert lowest(batch, 0.6564) == 0.656 == lowest(batch, 0.657) and lowest(charts["error"], 0.656) == 0.6
-    assert batch.notes == ("Batch 1,024: runs on 8 and 32 GPUs.",)
     assert batch.x_log and not batch.y_log and batch.message.endswith(", on 32 GPUs")
     shown = {series.name: {f"{100 * point.y:.3f}" for point in series.points} for series in batch.series}
     assert [shown["naive"]] == [{row["top1"] for row in t["rows"]} for t in RUNS if t["policy"] == "naive"]

@@ -301,17 +301,13 @@ def study_charts(results: Results) -> Iterator[ChartSpec]:
 
 
 def _which_runs(runs: Sequence[MeasuredRun], drawn: Iterable[Mapping[int, Point]]) -> Iterator[str]:
-    """The runs that a chart over the batch shows, and the batches that were trained on several numbers of GPUs."""
+    """The runs that a chart over the batch shows."""
     numbers = sorted({point.run for line in drawn for point in line.values() if point.run})
     if numbers:
         tasks = ", ".join(sorted({run.task_id for run in runs if run.task_id}))
         among = f" in task{'s' * (',' in tasks)} {tasks}" * bool(tasks)
         which = f"run{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
         yield f"Of each policy and batch the newest with the usual batch per GPU{among}: {which}."
-    for batch, alike in sorted(grouped(runs, lambda run: run.run.batch_size or 0).items()):
-        sizes = sorted({run.run.n_gpus or 0 for run in alike})
-        if len(sizes) > 1:
-            yield f"Batch {batch:,}: runs on {' and '.join(map(str, sizes))} GPUs."
 
 
 def _rate_chart(rates: Sequence[Series]) -> ChartSpec:

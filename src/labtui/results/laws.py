@@ -112,13 +112,9 @@ def _remarks(share: Interval, rows: Sequence[ResultRow]) -> Iterable[str]:
     if any(row.scatter is None for row in rows):
         rounding = "The interval covers the rounding of the printed times, not the scatter between epochs"
         yield f"{rounding}: one size has a single epoch."
-    if share.hi >= 0:  # no cost grows where more GPUs gain more
-        yield from _bend(rows)
-
-
-def _bend(rows: Sequence[ResultRow]) -> Iterable[str]:
-    """Say that the Karp-Flatt fraction changes with the GPUs by more than rounding and scatter explain."""
     first, last = (fit("amdahl", (rows[0], row)) for row in (rows[1], rows[-1]))
+    if share.hi < 0:  # no cost grows where more GPUs gain more
+        return
     if last.lo > first.hi + _SAME:
         yield "The Karp-Flatt fraction rises with the GPUs: some cost grows with their number."
     elif last.hi < first.lo - _SAME:

@@ -285,10 +285,8 @@ _EPOCHS = Column("epochs", epochs_text, number=False)
 def _accuracy_text(row: ResultRow) -> str:
     """The accuracy in validation of the newest run, with its number where several are pooled: ``4.8 % (run 13)``."""
     newest = newest_validated(row.members)
-    if newest is None:
-        return ABSENT
-    which = f" ({newest.who})" * (newest.run_id is not None and len(row.members) > 1)
-    return percent_text(validated(newest.run)) + which
+    which = f" ({newest.who})" if newest and newest.run_id and len(row.members) > 1 else ""
+    return percent_text(validated(newest.run) if newest else None) + which
 
 
 ACCURACY = Column("val. accuracy", _accuracy_text, optional=True)
