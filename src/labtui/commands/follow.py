@@ -17,11 +17,11 @@ from labtui.commands import options
 from labtui.commands.cli import raw_stream
 from labtui.commands.terminal import OpenLab, error_lines, lab_folder, print_line, run_row, say
 from labtui.domain.decode import json_text
-from labtui.domain.model import RunPhase, Stream, first_sentence
+from labtui.domain.model import RunPhase, Stream
 from labtui.domain.run import mark_words, run_numbers
 from labtui.domain.state import OPEN, LabState, RunState, SubmissionState
 from labtui.slurm.job_control import known_logs
-from labtui.slurm.states import explain_reason, reason_words, waiting_reason
+from labtui.slurm.states import end_reason, reason_words, waiting_reason
 
 if TYPE_CHECKING:
     from labtui.tui.view import View
@@ -85,8 +85,9 @@ def _why_no_log(lab: OpenLab, run: RunState, stream: Stream) -> str:
     if stream not in item.remote_logs:
         return f"Run {run.run_id} writes no such file."
     why = f": it {run.deed}" if run.outcome not in (None, "completed") else ""
-    lost = "".join(f" {found.text} {found.advice}" for found in run.diagnosis[:1] if not found.line)
-    return f"Run {run.run_id} printed nothing{why}.{lost}{hint}"
+    lost = "".join(f"{found.text} {found.advice}" for found in run.diagnosis[:1] if not found.line)
+    more = f" {lost or end_reason(item.job)}".rstrip()
+    return f"Run {run.run_id} printed nothing{why}.{more}{hint}"
 
 
 def _complete(item: SubmissionState, stream: Stream) -> bool:
@@ -257,8 +258,9 @@ def _news_of_run(
         found = ((f"    {each.place}: {each.text}", f"    {each.advice}") for each in new.diagnosis)
         lacks_time = new.outcome == "completed" and not (new.epochs or new.throughput or new.spec.program)
         job = state.submissions[new.token].job if new.outcome == "failed" and not new.diagnosis else None
-        slurms = first_sentence(explain_reason(job.reason)) if job is not None else ""
-        why = "; no epoch time was read (see `labtui results`)" * lacks_time or f"  {slurms}".rstrip()
+        why = (
+            "; no epoch time was read (see `labtui results`)" * lacks_time or f"  {end_reason(job)}".rstrip()
+        )
         said = (f"{about}  {name}  {new.cause}{why}", *(line for pair in found for line in pair))
         row = {"type": "run-ended", "run": new.run_id, "outcome": new.outcome, "diagnosis": new.diagnosis}
         yield row, about, said

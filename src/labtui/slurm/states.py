@@ -84,6 +84,12 @@ def reason_words(phase: str | None, reason: str) -> str:
     return first_sentence(explain_reason(reason)) if reason in _FAILED_BY else reason  # its log will say more
 
 
+def end_reason(job: JobView | None) -> str:
+    """Why Slurm ended a job, in one sentence; "" if it is not over, or Slurm does not say."""
+    over = job is not None and job.phase is JobPhase.FINISHED
+    return first_sentence(explain_reason(job.reason)) if job and over else ""  # others are for jobs that wait
+
+
 _FAILED_BY = ("NonZeroExitCode", "RaisedSignal", "JobLaunchFailure")
 """Slurm's reasons that name how a job's script failed."""
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from labtui.domain.model import JobPhase, JobView, RunPhase, SubmissionStatus, first_sentence
+from labtui.domain.model import JobPhase, JobView, RunPhase, SubmissionStatus
 from labtui.domain.state import LIVE, OPEN, TRAINING, LabState, RunState, SubmissionState, ended_by, run_phase
 from labtui.tui import format as words
 
@@ -94,11 +94,9 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def slurms_reason(self) -> str:
         """Why Slurm ended its job, in one sentence; "" if Slurm does not say."""
-        from labtui.slurm.states import explain_reason
+        from labtui.slurm.states import end_reason
 
-        over = self.job is not None and self.job.phase is JobPhase.FINISHED
-        said = explain_reason(self.job.reason) if self.job is not None and over else ""
-        return first_sentence(said)  # the others are about jobs that wait
+        return end_reason(self.job)
 
     @property
     def sign(self) -> str:
