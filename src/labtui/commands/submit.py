@@ -300,7 +300,9 @@ def _submit(
     if trouble is not None:
         say_error(trouble)
     statuses = Counter(row["status"] for row in rows)
-    sender = "the other labtui" if lab.session.elsewhere else "`labtui` or `labtui watch`"
+    sender = "`labtui` or `labtui watch`"
+    if lab.session.elsewhere:  # which may be a command that ends soon
+        sender = "the other labtui (or `labtui watch`, once that is closed)"
     if waiting := statuses["waiting"]:
         say(f"Not sent yet: {plural(waiting, 'job')}; {sender} sends what waits.")
     if unanswered := statuses["unknown"] + statuses["sending"]:

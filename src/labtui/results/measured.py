@@ -94,7 +94,7 @@ class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True):
     names the images where a lab has several data sets ("" for others and for logs without labtui's header). `job_name`
     stands for the model where neither plan nor log names one. `takes_images`: the edition's number of images applies,
     since the script is the edition's, as labtui sent it. `startup` is what its job took beside the epochs, in seconds
-    for each of its runs; None while that is not known.
+    for each of its runs; None while that is not known, and in practice, where the clock may run faster than epochs do.
     """
 
     run: RunRecord
@@ -158,7 +158,7 @@ def _from_run_state(run: RunState, state: LabState, scripts: Collection[str]) ->
         task_id=run.task_id,
         data_set=run.spec.data_set,
         takes_images=not own and not run.spec.variant,
-        startup=_startup(submission, state) if submission is not None else None,
+        startup=_startup(submission, state) if submission and not submission.practice else None,
     )
 
 
