@@ -262,7 +262,7 @@ PAYLOADS = (
 
 
 def test_text_from_outside_is_text_in_every_format(tmp_path):
-    lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", answer="\n\n".join((*PAYLOADS, "x" * 50_000)))
+    lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", answer="\n\n".join((*PAYLOADS, "x" * 6_000)))
     contents = lab.contents()
     group = "".join(mark for mark in " ".join(PAYLOADS) if mark.isprintable())  # lab.toml takes no other
     contents = replace(contents, settings=replace(contents.settings, group=group))
