@@ -15,12 +15,12 @@ from pptx import Presentation
 
 from labtui.export import export_lab, notebook
 from labtui.export.contents import stamp_of
-from labtui.export.documents import _picture, chart_height, pdf
+from labtui.export.documents import chart_height, pdf
 from labtui.export.drawing import panels
 from labtui.export.hand_in import Answer, CodeLine, Listing, Page, Paragraph, plain
 from labtui.export.markdown import formula_picture, formula_text
 from labtui.export.pages import hand_in
-from labtui.export.plots import pictures
+from labtui.export.plots import chart_picture, pictures
 from labtui.export.powerpoint import pptx
 from labtui.export.powerpoint_charts import add_chart
 from labtui.export.tables import csv_text, markdown_text
@@ -85,7 +85,7 @@ def test_documents_hold_every_word_within_their_pages(tmp_path):
                 assert left >= -1 and top >= -1 and right <= width + 1 and bottom <= height + 1, word
         text = html.unescape("".join(word for _, _, words in pages for *_, word in words))
         assert all("".join(page.title.split())[:30] in text for page in document.pages)
-    assert _picture.cache_info().hits, "slides and report share a chart of one size"
+    assert chart_picture.cache_info().hits, "slides and report share a chart of one size"
 
 
 def test_native_charts_hold_the_numbers_and_the_bounds_of_the_chart(tmp_path):

@@ -78,7 +78,7 @@ def export_lab(
     charts, stamp = _plots(contents) if plots else (), stamp_of(contents.results)
     draw = {f"plots/{it.key}.png": cache(lambda it=it: pictures(it, stamp=stamp)["png"]) for it in charts}
     notes, work = _documents(replace(contents, plots=draw), formats, reports)
-    work |= drawings(charts, stamp=stamp, into="plots/")
+    work = drawings(charts, stamp=stamp, into="plots/") | work
     # pandas last: it reuses memory that typesetting has freed, so the peak is 15 MB lower
     work["results.json"] = lambda: f"{json_text(contents.measurements.json_of(contents.results))}\n"
     work["results.csv"] = partial(csv_text, contents.results)

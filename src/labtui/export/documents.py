@@ -3,7 +3,6 @@
 The room on a slide is measured here for PowerPoint, too: in Carlito, which has the widths of Calibri.
 """
 
-import functools
 import io
 import json
 import math
@@ -34,10 +33,6 @@ REPORT_HEIGHT = 3.7
 """The height in inches of a report's charts on a slide at most: half as high on A4, few pages are half empty."""
 MAX_PICTURE = 3.8
 """The height in inches of a student's picture at most: below it a slide has room for a question and two lines."""
-_TYPST_KEEPS = 11
-"""Typst remembers what it computed for so many documents; as many empty ones free 30 MB."""
-_picture = functools.lru_cache(maxsize=32)(chart_picture)
-"""Slides and report show most charts in one size; drawing is what takes the time of an export."""
 _ENDINGS = {b"\x89P": ".png", b"\xff\xd8": ".jpg"}
 
 
@@ -58,7 +53,7 @@ def pdf(document: Document, form: str) -> bytes:
             data = {**_json_value(document, folder), "form": form, "footer": document.footer, "pages": pages}
             (folder / "document.json").write_text(json.dumps(data), encoding="utf-8")
             made = typst.compile(source, root=folder, font_paths=[drawing.FONTS], format="pdf")
-            for _ in range(_TYPST_KEEPS):
+            for _ in range(11):  # Typst remembers what it computed for so many documents: 30 MB
                 typst.compile(b"", ignore_system_fonts=True)
         except OSError as error:
             raise failure("no-room-to-typeset", form=form, text=error.strerror) from error
@@ -77,7 +72,7 @@ def _page(page: Page, folder: Path, *, slides: bool) -> dict[str, Any]:
         height = chart_height(page)
         if not slides:
             height = min(height, max(REPORT_HEIGHT, *map(_least_height, page.charts)))
-        drawn = _json_value(_picture(page.charts, WIDTH, height), folder)
+        drawn = _json_value(chart_picture(page.charts, WIDTH, height), folder)
         found["chart"] = {"file": drawn, "alt": " ".join(map(drawing.chart_text, page.charts))}
     return found
 

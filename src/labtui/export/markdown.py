@@ -100,7 +100,6 @@ def difference(original: str, changed: str, name: str, caption: str) -> Listing:
 
 Pictures = Callable[[str], bytes | None]
 """Returns the bytes of a picture that an answer names, or None when there is none."""
-_MAX_LEVELS = 4
 _MISSING = "[picture: "
 """Begins the words for a picture that is missing; a line of nothing else is left out."""
 _LOOKS: dict[str, dict[str, Any]] = {
@@ -128,7 +127,7 @@ def _blocks(node: SyntaxTreeNode, level: int, pictures: Pictures) -> Iterable[Bl
         yield from _paragraph(node, level, pictures)
     elif kind in ("bullet_list", "ordered_list"):
         for number, item in enumerate(node.children, int(node.attrs.get("start", 1))):
-            inside = min(level + 1, _MAX_LEVELS)
+            inside = min(level + 1, 4)
             blocks = [block for child in item.children for block in _blocks(child, inside, pictures)]
             if blocks and isinstance(blocks[0], Paragraph):
                 mark = f"{number}." if kind == "ordered_list" else "•"

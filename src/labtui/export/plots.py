@@ -6,11 +6,12 @@ one to four charts. More than `MAX_LINES` lines become panels of one scale; each
 
 from __future__ import annotations
 
+import functools
 import io
 import math
 import textwrap
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from msgspec.structs import replace
 
@@ -23,14 +24,12 @@ from labtui.results.scaling import COLOUR_OF_PART
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from labtui.results.charts import Look
 
 Format = Literal["png", "svg", "pdf"]
 WIDTH, HEIGHT, TITLE = 13.333, 7.5, 26.0
 """The size of a plot in inches, and of its title in points."""
-DPI = 120
 
 
 def pictures(
@@ -57,35 +56,42 @@ def _wrap(text: str, width: float, size: float, lines: int) -> str:
     return "\n".join(textwrap.wrap(joined(text), int((width - 0.4) * 72 / size / 0.47))[:lines])
 
 
+@functools.lru_cache(maxsize=32)
 def chart_picture(specs: Sequence[ChartSpec], width: float, height: float) -> bytes:
-    """The charts as an SVG for a page, sizes in inches; its text stays text."""
+    """The charts as an SVG for a page, sizes in inches; its text stays text.
+
+    Slides and report show most charts in one size.
+    """
     with drawing.chart_style(outlines=False):
         return _saved(figure_of(specs, width, height), ("svg",))["svg"]
 
 
 def _saved(figure: Any, formats: Iterable[Format], key: str = "", stamp: str = "") -> dict[Format, bytes]:
-    """The picture in each format, with the chart's key and the stamp in its metadata."""
+    """The picture in each format, with the chart's key and the stamp in its metadata.
+
+    It is drawn as an SVG, by the renderer that has measured its texts for the layout.
+    """
+    from matplotlib.backends.backend_svg import RendererSVG
+
+    about = {name: text for name, text in {"Title": key, "Description": stamp}.items() if text}
+    stream, copy, draw = io.StringIO(), io.BytesIO(), cast("Any", RendererSVG)
+    renderer = draw(*figure.bbox.size, stream, metadata={"Date": None, "Creator": "labtui", **about})
+    figure.canvas.get_renderer = lambda: renderer
     place_labels(figure)
-    metadata = {
-        "png": {"Software": None, "Description": stamp or None},
-        "svg": {"Date": None, "Creator": "labtui", "Description": stamp or None},
-        "pdf": {"CreationDate": None, "Subject": stamp or None},
-    }
-    # the same pixels in half the time for a quarter more bytes
-    fast: Any = {"png": {"pil_kwargs": {"compress_level": 3}}}
-    made, title = {}, {"Title": key} if key else {}
-    for name in formats:
-        stream = io.BytesIO()
-        figure.savefig(stream, format=name, dpi=DPI, metadata=metadata[name] | title, **fast.get(name, {}))
-        made[name] = stream.getvalue()
-    figure.canvas.renderer = None  # else its pixels would live until the next garbage collection
-    return made
+    figure.draw(renderer)
+    renderer.finalize()
+    made: dict[Format, bytes] = {"svg": stream.getvalue().encode()}
+    if "png" in formats:
+        made["png"] = drawing.png(stream.getvalue(), about)
+    if "pdf" in formats:
+        figure.savefig(copy, format="pdf", metadata={"CreationDate": None, "Title": key, "Subject": stamp})
+        made["pdf"] = copy.getvalue()
+    return {name: made[name] for name in formats}
 
 
-def place_labels(figure: Figure) -> None:
+def place_labels(figure: Any) -> None:
     """Lay the figure out once, then move the labels at line ends apart."""
-    engine: Any = figure.get_layout_engine()
-    engine.execute(figure)
+    figure.get_layout_engine().execute(figure)
     figure.set_layout_engine(None)  # else saving would lay it out again
     for axes in figure.axes:
         drawing.thin_ticks(axes)
@@ -94,11 +100,9 @@ def place_labels(figure: Figure) -> None:
 
 def figure_of(specs: Sequence[ChartSpec], width: float, height: float) -> Any:
     """A figure of one chart, or of several side by side; sizes in inches."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure: Any = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure: Any = Figure(figsize=(width, height), dpi=72, layout="constrained")
     figure.get_layout_engine().set(w_pad=0.1, h_pad=0.08, wspace=0.03)
     ratios = drawing.widths(specs) if len(specs) > 1 else [1.0]
     places = figure.subfigures(1, len(specs), squeeze=False, width_ratios=ratios)
@@ -310,8 +314,6 @@ def style_axes(axes: Axes, spec: ChartSpec) -> None:
 # --------------------------------------------------------------------------- bars
 
 _ERROR: dict[str, Any] = {"color": drawing.TEXT, "capsize": 4, "lw": 1.4}
-_MAX_COUNTED = 25
-"""With more repeated bars than this, only every tenth is numbered."""
 
 
 def draw_bars(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
@@ -394,7 +396,7 @@ def draw_repeats(axes: Axes, spec: ChartSpec) -> None:
     axes.bar_label(bars, ["1 epoch"], label_type="center", weight="bold")
     starts = [short.y * number for number in range(whole)]
     bars = axes.barh([1] * whole, short.y, 0.56, starts, color=drawing.SERIES[0], edgecolor="white", lw=2)
-    counted = range(1, whole + 1) if whole <= _MAX_COUNTED else range(10, whole + 1, 10)
+    counted = range(1, whole + 1) if whole <= 25 else range(10, whole + 1, 10)  # each where there is room
     labels = [str(number) if number in counted else "" for number in range(1, whole + 1)]
     axes.bar_label(bars, labels, label_type="center", color="white", weight="bold")
     axes.barh(1, long.y - whole * short.y, 0.56, whole * short.y, color=drawing.SERIES[0], alpha=0.55)

@@ -123,9 +123,6 @@ def _fill_paragraph(target: Any, paragraph: Paragraph, size: float) -> None:
 
 
 def _add_run(paragraph: Any, run: Run, size: float) -> None:
-    if run.text == "\n":
-        paragraph.add_line_break()
-        return
     added, small = paragraph.add_run(), {"_": "-25000", "^": "30000"}.get(run.text[:1] * run.tex)
     added.text = run.text[1:].strip("()") if small else run.text
     if small:
@@ -152,10 +149,9 @@ class _Slides:
     def new_slide(self) -> None:
         page, more = self.page, bool(self.count)
         facts = () if more else page.facts
-        layout = "facts" if facts else "page"
         kicker = page.kicker + ", continued" * (more and bool(page.kicker))
         words = {0: page.title, _KICKER: kicker, _MARK: self.document.mark * page.practice}
-        self.slide = _add_slide(self.presentation, layout, words, facts)
+        self.slide = _add_slide(self.presentation, "facts" if facts else "page", words, facts)
         self.count += 1
         self.y = TOP
 

@@ -288,8 +288,7 @@ def _bar_data(spec: ChartSpec) -> tuple[Any, Any]:
         data.add_series(spreadsheet_cell(series.short or series.name), [values.get(x) for x, _ in rows])
     if lost:
         return xl.XL_CHART_TYPE.BAR_STACKED, data
-    flat = spec.x_axis == "names"
-    return (xl.XL_CHART_TYPE.BAR_CLUSTERED if flat else xl.XL_CHART_TYPE.COLUMN_CLUSTERED), data
+    return xl.XL_CHART_TYPE[f"{'BAR' if spec.x_axis == 'names' else 'COLUMN'}_CLUSTERED"], data
 
 
 def _style_bars(chart: Any, spec: ChartSpec) -> None:
