@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from labtui.cluster.keys import within
-from labtui.cluster.local_files import write_atomic
+from labtui.cluster.local_files import write_inside
 from labtui.cluster.login import Login, Memory
 from labtui.cluster.target import Endpoint, LoginQuestion, Prompter
 from labtui.domain.errors import LabError, failure
@@ -286,7 +286,8 @@ def add_host(path: Path, name: str, key_type: str, key: bytes) -> None:
     if before and not before.endswith("\n"):
         before += "\n"
     line = f"{name} {key_type} {base64.b64encode(key).decode()}\n"
-    write_atomic(path, (before + line).encode())
+    path = path.resolve()  # a link is the user's own: follow it
+    write_inside(path.parent, path.name, (before + line).encode())
 
 
 _RSA = ("rsa-sha2-512", "rsa-sha2-256")

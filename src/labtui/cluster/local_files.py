@@ -239,16 +239,6 @@ def _link_error(error: OSError, name: str, dir_fd: int | None) -> OSError:
 # --------------------------------------------------------------------------- replacing files
 
 
-def write_atomic(path: Path, data: bytes) -> None:
-    """Write a file for its owner only under a temporary name in its folder, flush it to disk, and rename it.
-
-    Raises:
-        OSError: it cannot be written; an existing file is unchanged, and nothing else is left behind.
-    """
-    path = path.resolve()  # outside lab folders a link is the user's own: follow it
-    write_inside(path.parent, path.name, data)
-
-
 def write_private(root: Path, path: Path, data: bytes) -> None:
     """Replace a file below `root` atomically, readable by the owner only; missing folders are made.
 

@@ -60,23 +60,20 @@ class Memory(msgspec.Struct):
     passwords: dict[str, Secret] = {}
 
 
-class Login:
+class Login(msgspec.Struct):
     """One login on one transport."""
 
-    def __init__(
-        self, transport: paramiko.Transport, endpoint: Endpoint, prompter: Prompter, memory: Memory
-    ) -> None:
-        self.transport = transport
-        self.endpoint = endpoint
-        self.prompter = prompter
-        self.memory = memory
-        self.key: OfferedKey | None = None
-        self.key_refused = False
-        self.password: Secret | None = None
-        self.prompts_answered = 0
-        self.gave_up = False
-        self.must_change = False
-        self.server_words = ""
+    transport: paramiko.Transport
+    endpoint: Endpoint
+    prompter: Prompter
+    memory: Memory
+    key: OfferedKey | None = None
+    key_refused: bool = False
+    password: Secret | None = None
+    prompts_answered: int = 0
+    gave_up: bool = False
+    must_change: bool = False
+    server_words: str = ""
 
     def run(self) -> tuple[str, ...]:
         """Log in; return the accepted methods.

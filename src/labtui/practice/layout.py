@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 from filelock import FileLock, Timeout
 
-from labtui.cluster.local_files import mkdir_private, write_atomic
+from labtui.cluster.local_files import mkdir_private, write_inside
 from labtui.domain import decode
 from labtui.domain.errors import failure
 from labtui.practice.commands import PROGRAMS
@@ -167,7 +167,7 @@ class StateFile:
             jobs = msgspec.json.encode(controller.accounting())
             if ended or jobs != self._written:
                 saved = {"clock": now, "jobs": msgspec.Raw(jobs)}
-                write_atomic(self._path, msgspec.json.encode(saved))
+                write_inside(self._path.parent, self._path.name, msgspec.json.encode(saved))
                 self._written = jobs
 
     def close(self) -> None:
