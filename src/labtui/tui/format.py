@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Iterable, Sequence
 from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
+from rich.cells import cell_len, set_cell_size
 
 from labtui.domain.model import Interval, JobPhase, JobView, RunPhase, RunSpec, SubmissionStatus
 from labtui.domain.run import run_numbers
@@ -86,6 +88,30 @@ def range_text(seconds: Interval, like: float) -> str:
 def plain(label: str) -> str:
     """A label from outside as one line of at most 60 printable characters."""
     return printable(label)[:60].rstrip(" ,")
+
+
+def shortened(name: str, room: int) -> str:
+    """A name in so many cells: of a long one its start and its last number with a word; no number is cut."""
+    if cell_len(name) <= room:
+        return name
+    last = re.search(r" (run )?\S*\d\S*( \S+)?$", name)
+    end = last[0] if last and cell_len(last[0]) + 2 < room else ""
+    start = set_cell_size(name, max(0, room - 1 - cell_len(end))).rstrip(" ,(")
+    if name[len(start) :][:1].isdigit():
+        start = start.rstrip("0123456789.,")
+    return f"{start}…{end}"
+
+
+def all_shortened(names: Sequence[str], room: int) -> list[str]:
+    """Names in so many cells each; those that would look alike lose first what they share."""
+    from labtui.results.charts import distinct
+
+    short = [shortened(name, room) for name in names]
+    for alike in {each for each in short if short.count(each) > 1}:
+        places = [at for at, each in enumerate(short) if each == alike]
+        for at, name in zip(places, distinct([names[at] for at in places]), strict=True):
+            short[at] = shortened(name, room)
+    return short
 
 
 def place_text(spec: ChartSpec, x: float) -> str:

@@ -21,15 +21,15 @@ from labtui.lab.edition import ChartsCheck
 from labtui.results import charts as specs
 from labtui.results.charts import FAMILIES, ChartSpec, Point, Series, make_chart, with_curves, with_sizes
 from labtui.results.numbers import bounds_text, percent_text
-from labtui.results.rows import ResultRow, of_rows
+from labtui.results.rows import ResultRow
 from labtui.tui import format as words
-from labtui.tui.format import look_of, place_text, plain
+from labtui.tui.format import look_of, place_text, plain, shortened
 from labtui.tui.guidance import headline, instead_of_chart, sizes_of, unit_of
 from labtui.tui.themes import ANSWER_S, ink, roles
 from labtui.tui.view import ENDED_BADLY, RunLine, View, planned_sizes
 from labtui.tui.widgets.frame import Pane, PlainText, clickable, ends, key, say
 from labtui.tui.widgets.log_pane import LogPane, line_text, shorten
-from labtui.tui.widgets.plot import MIN_HEIGHT, Cursor, draw, in_words, shortened
+from labtui.tui.widgets.plot import MIN_HEIGHT, Cursor, draw
 
 VIEWS = {name: name.capitalize() for name in ("time", "throughput", "speedup", "efficiency", "training")}
 
@@ -366,11 +366,6 @@ class ChartsPane(Pane, Container, can_focus=True):
         """An empty chart for a view without data; None for a task that needs no run."""
         if not view.lines and not planned_sizes(view.task):
             return None
-        if self._only in view.alone and view.results is not None:  # the reason is that of the line shown
-            charts = chain(*self.shown.charts.values())
-            runs = {p.run for chart in charts for each in chart.measured for p in each.points}
-            rows = [row for row in view.charted if any(run.run_id in runs for run in row.members)]
-            view = replace(view, results=of_rows(view.results, rows))
         return empty_chart(view, name)
 
     def _views_text(self) -> Text:
@@ -384,11 +379,13 @@ class ChartsPane(Pane, Container, can_focus=True):
             several = chosen and count > 1 and not shown.four
             turn = f"{self._turn[name] % count + 1}/{count} " if several else ""
             left.append(f"{title} {turn}", clickable(action, plain_style)).append(" ")
+        left.right_crop(1)
         right, lines = Text(), [*self.view.alone]
         if lines:
             at = lines.index(self._only) + 1 if self._only in lines else 0
-            filtered, room = f"{at}/{len(lines)} " if at else "Filter", self.size.width - left.cell_len - 2
-            filtered += in_words(plain(self._only), room - len(filtered)) * bool(at)
+            filtered = f"{at}/{len(lines)} " if at else "Filter"
+            room = self.size.width - left.cell_len - 3 - len(filtered)
+            filtered += shortened(plain(self._only), room) * (at > 0 and room >= 8)
             right = ink("m ", f"bold {styles.busy}").append(filtered.rstrip(), styles.soft)
         return ends(left, right, self.size.width)
 

@@ -15,7 +15,7 @@ from labtui.domain.terminal_text import ascii_wanted
 from labtui.results import charts as specs
 from labtui.results.charts import ChartSpec, Point, Series
 from labtui.results.numbers import round_epochs, tick_texts
-from labtui.tui.format import NOTHING, look_of, place_text, plain
+from labtui.tui.format import NOTHING, all_shortened, look_of, place_text, plain, shortened
 from labtui.tui.themes import Roles
 from labtui.tui.widgets.grid import Grid, braille
 
@@ -39,37 +39,6 @@ def draw(spec: ChartSpec, width: int, height: int, look: Roles, cursor: Cursor) 
     return _Drawing(spec, width, height, look, cursor).draw() if room else None
 
 
-def in_words(name: str, room: int) -> str:
-    """A name in so many cells: of a long one the first word, the last, and all numbers; "" if these have no room."""
-    first, *rest = name.split(" ")
-    left = 0
-    while left + 1 < len(rest) and cell_len(name) > room and rest[left].replace("-", "").isalpha():
-        left += 1
-        name = f"{first.rstrip(',')} … {' '.join(rest[left:])}"
-    cut = rest[0][: max(0, room - cell_len(name) - 1)].rstrip("-") if left == 1 else ""
-    name = f"{first} {cut}… {' '.join(rest[1:])}" if len(cut) > 2 else name
-    return name if cell_len(name) <= room else ""
-
-
-def shortened(name: str, room: int) -> str:
-    """A name in so many cells: of one that is too long its first and last words, else characters."""
-    short = in_words(name, room) or in_words(name, room + 2).replace(" … ", "…") or name
-    for size in range(max(1, room) - 1, -1, -1):
-        if cell_len(short) > max(1, room):
-            short = f"{name[: size - size // 2].rstrip()}…{name[len(name) - size // 2 :].lstrip()}"
-    return short
-
-
-def all_shortened(names: Sequence[str], room: int) -> list[str]:
-    """Names in so many cells each; those that would look alike lose first what they share."""
-    short = [shortened(name, room) for name in names]
-    for alike in {each for each in short if short.count(each) > 1}:
-        places = [at for at, each in enumerate(short) if each == alike]
-        for at, name in zip(places, specs.distinct([names[at] for at in places]), strict=True):
-            short[at] = shortened(name, room)
-    return short
-
-
 class _Drawing:
     """Draws one chart into its grid."""
 
@@ -82,7 +51,7 @@ class _Drawing:
         self.few = len(self.measured) <= 2 and not self.bars  # then each mark has its value beside it
         self.grid = Grid(width, height)
         self.marked: dict[tuple[int, int], int] = {}  # the cells that have a mark, and whose it is
-        self.curves: dict[str, set[tuple[int, int]]] = {each.name: set() for each in self.formulas}
+        self.paths = defaultdict[tuple[int, int], dict[int, str]](dict)  # the signs of each cell, by line
         self.rows = height - (3 if height > 11 else 2)
         self.listed = self.bars or specs.is_crowded(spec) or len(self.measured) > self.rows
         self.scale = specs.scale_of(spec, self.rows)
@@ -177,6 +146,8 @@ class _Drawing:
         self._draw_cursor()
         for at in order:
             self._draw_marks(at)
+        if specs.is_crowded(self.spec):
+            self._write_letters(order[:-1])
         if self.listed:
             self._write_list()
         else:
@@ -187,13 +158,14 @@ class _Drawing:
             self._write_values()
         return self.grid.lines()
 
-    def _write(self, spots: Iterable[tuple[int, int]], text: str, style: str, around: int = 1) -> None:
-        """Write a text at the first of these places (column, row) that is free, if one is."""
+    def _write(self, spots: Iterable[tuple[int, int]], text: str, style: str, around: int = 1) -> bool:
+        """Write a text at the first of these places (column, row) that is free; return whether one is."""
         for column, row in spots:
             inside = self.left < column <= self.grid.width - cell_len(text) and 0 <= row < self.rows
             if inside and self.grid.free(column, row, cell_len(text), around):
                 self.grid.put(column, row, text, style)
-                return
+                return True
+        return False
 
     def _draw_frame(self) -> None:
         look, grid = self.look, self.grid
@@ -254,13 +226,10 @@ class _Drawing:
             for at in range(first, last + 1):
                 height = low + (at - first) / (last - first) * (high - low)
                 if pattern[at % len(pattern)] == "#":
-                    y = int(4 * (self.rows - height) - 1e-9)
-                    self.grid.dot([(at, y)], colour)
-                    self.curves[series.name].add((at // 2, y // 4))
+                    self.grid.dot([(at, int(4 * (self.rows - height) - 1e-9))], colour)
 
     def _draw_lines(self, order: Sequence[int]) -> None:
         """Draw braille lines through the marks, dotted to a live point; of a few, those on one cell take turns."""
-        signs = defaultdict[tuple[int, int], dict[int, str]](dict)  # of each cell, by line
         for at in order:
             pieces = specs.line_pieces(self.spec, self.measured[at])
             for before, after in (pair for piece in pieces for pair in pairwise(piece)):
@@ -268,30 +237,42 @@ class _Drawing:
                 heights, dotted = [self._height(before.y), self._height(after.y)], after.live or before.live
                 for column, row, sign in braille(last - first + 1, self.rows, heights):
                     if not (dotted and column % 2) and not self._beyond(before):
-                        signs[first + column, row][at] = sign
-        for (column, row), there in signs.items():
+                        self.paths[first + column, row][at] = sign
+        for (column, row), there in self.paths.items():
             turn = 0 if specs.is_crowded(self.spec) else column // 3 % len(there)
             at = list(there)[-1 - turn]
             self.grid.put(column, row, there[at], self._look(at)[1])
 
+    def _write_letters(self, lines: Iterable[int]) -> None:
+        """Write the letter of each grey line once, near its end: best on a cell of its own, off other marks."""
+        for at in lines:
+            (letter, colour), spots = self._look(at), []
+            for column, row in (place for place, there in self.paths.items() if at in there):
+                near = [self.marked.get((column + x, row + y)) for x in (-1, 0, 1) for y in (-1, 0, 1)]
+                if near[4] is None and self.cursor.series not in near:
+                    spots.append((len(self.paths[column, row]) == 1, near == [None] * 9, column, row))
+            for *_, column, row in sorted(spots)[-1:]:
+                self.marked[column, row] = at
+                self.grid.put(column, row, letter, f"bold {colour}")
+
     def _draw_marks(self, at: int) -> None:
-        """Draw the marks of a series; over time at every `apart`-th point, the last among them, or letters."""
+        """Draw the marks of a series; over time at every `apart`-th point, the last among them."""
         points = self.measured[at].points
         mark, style = self._look(at)
         for back, point in zip(range(len(points))[::-1], points, strict=True):
             here, hollow = self.cursor == Cursor(at, point.x), point.live or point.hollow
             column, row, up = self._column(point.x), self._row(point.y), self._height(point.y)
-            # a line among many has its letter at epochs of its own, and marks on one cell take turns
-            apart = 1 if mark.isalpha() else self.apart
-            shared = mark.isalpha() or (not self.listed and self.marked.get((column, row), at) != at)
-            between = back % apart or (shared and (back // apart - at) % len(self.measured))
+            # marks on one cell take turns
+            shared = not self.listed and self.marked.get((column, row), at) != at
+            turn = shared and (back // self.apart - at) % len(self.measured)
+            between = mark.isalpha() or back % self.apart or turn
             if self.spec.over_time and between and points[1:] and not (here or point.hollow):
                 continue
             ends = [self._height(y) - up for y in (point.lo, point.hi) if y is not None]
             if ends and ends[0] < -1 and ends[1] > 1:  # both ends are seen
                 for y in range(round(4 * (self.rows - up - ends[1])), round(4 * (self.rows - up - ends[0]))):
                     self.grid.dot([(2 * column, y)], style)
-            ups = self._rivals(point, self.measured)
+            ups = () if specs.is_crowded(self.spec) else self._rivals(point, self.measured)
             near = any(abs(each) < 1.5 and int(up + each) != int(up) for each in ups)
             self.marked[column, row] = at
             sign = "↑" if self._beyond(point) else mark
@@ -381,10 +362,8 @@ class _Drawing:
             self._name_formula(series, margin, 1 if series.points[-1].y < end else -1)
 
     def _name_formula(self, series: Series, margin: int, away: int) -> None:
-        """Write what a curve is, if it is seen, at its end or `away` from the measured one's, else before its end."""
+        """Write what a curve is, seen or not, at its end or `away` from the measured one's, else before its end."""
         _, sample, colour = self._formula(series)
-        if sum(self.grid.cells[place][1] == colour for place in self.curves[series.name]) < 3:
-            return
         name = series.name if cell_len(series.name) + 6 <= self.grid.width - margin else series.short
         text, row = f" {sample} {name or series.name} ", self._row(series.points[-1].y)
         spots = [(margin, row + at) for at in (0, away, 2 * away)]
@@ -392,15 +371,21 @@ class _Drawing:
         self._write(spots, text, colour, 0)
 
     def _write_values(self) -> None:
-        """Write the values of all points but the last, except at marks that touch the other line's."""
+        """Write the values of all points but the last if each has room, else of the first ones."""
         ratio = self.spec.unit == "×" or (self.spec.percent and self.spec.compares)  # each line begins at 1
-        for at, point in ((at, p) for at, each in enumerate(self.measured) for p in each.points[:-1]):
-            rivals = self._rivals(point, self.measured)
-            if not (ratio and point.y == 1) and all(abs(up) >= 1 for up in rivals):
-                self._write_value(at, point, rivals)
+        every = ((at, point) for at, each in enumerate(self.measured) for point in each.points[:-1])
+        inner = [each for each in every if not ratio or each[1].y != 1]
+        for told in (inner, [each for each in inner if each[1].x == self.xs[0]]):
+            before = dict(self.grid.cells)
+            if False not in [self._write_value(*each) for each in told]:
+                return
+            self.grid.cells = before
 
-    def _write_value(self, at: int, point: Point, rivals: Sequence[float]) -> None:
-        """Write a value above or below its mark, away from the other line, or beside it; else the strip has it."""
+    def _write_value(self, at: int, point: Point) -> bool:
+        """Write a value above or below its mark, away from the other line, or beside it; return whether it has room."""
+        rivals = self._rivals(point, self.measured)
+        if any(abs(up) < 1 for up in rivals):
+            return False  # the marks touch
         text, colour = f" {self._value(point)} ", self._look(at)[1]  # no grid line touches a number
         column, end = self._column(point.x), self._column(self.xs[-1])
         row, size = self._row(point.y), cell_len(text)
@@ -411,15 +396,12 @@ class _Drawing:
         sides = [above] * (max(near, default=0) <= 0) + [below] * (min(near, default=0) >= 0)
         sides.sort(reverse=max(rivals, default=0) > 0)  # away from the other line
         starts = [column - back for back in (size // 2, 1, size - 2, 0, -1, size - 1)]
-        # where grid lines are dense, a label on one is too far from its value
-        taken = self.tick_rows if self.rows <= 4 * len(self.tick_rows) else self.tick_rows[:1]
-        spots = [(start, side) for start in starts for side in sides if side not in taken]
-        # the line may be steep, and the ideal close above it
-        beside = [*((column + gap, row) for gap in (1, 3, -size, 5, 7)), (column - size, above)]
-        spots = [*sorted([*spots, *beside[:3]], key=lambda spot: spot[1] in self.tick_rows), *beside[3:]]
+        spots = [(start, side) for start in starts for side in sides]
+        spots += [(column + gap, row) for gap in (1, 3, -size, 5, 7)]  # its line may be steep
+        spots.sort(key=lambda spot: spot[1] in self.tick_rows)
         others = {place for place, _ in self.marked} - {column}  # above or below one it would read as its
         spots = [(at, side) for at, side in spots if at < end and others.isdisjoint(range(at, at + size))]
-        self._write(spots, text, colour, int(" " in self.unit))
+        return self._write(spots, text, colour, int(" " in self.unit))
 
     def _draw_bars(self) -> None:
         """Draw the bars of an x side by side with their values above, or on one another with these inside."""
