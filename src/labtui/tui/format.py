@@ -102,18 +102,6 @@ def shortened(name: str, room: int) -> str:
     return f"{start}…{end}"
 
 
-def all_shortened(names: Sequence[str], room: int) -> list[str]:
-    """Names in so many cells each; those that would look alike lose first what they share."""
-    from labtui.results.charts import distinct
-
-    short = [shortened(name, room) for name in names]
-    for alike in {each for each in short if short.count(each) > 1}:
-        places = [at for at, each in enumerate(short) if each == alike]
-        for at, name in zip(places, distinct([names[at] for at in places]), strict=True):
-            short[at] = shortened(name, room)
-    return short
-
-
 def place_text(spec: ChartSpec, x: float) -> str:
     """A position on the x axis in words: ``1 GPU``, ``4 GPUs``, ``epoch 2``, ``CPU``."""
     tick, what = dict(spec.x_ticks).get(x, f"{x:g}"), plain(spec.x_label.split(",")[0].split(" (")[0])

@@ -21,7 +21,7 @@ from labtui.lab.edition import ChartsCheck
 from labtui.results import charts as specs
 from labtui.results.charts import FAMILIES, ChartSpec, Point, Series, make_chart, with_curves, with_sizes
 from labtui.results.numbers import bounds_text, percent_text
-from labtui.results.rows import ResultRow
+from labtui.results.rows import ResultRow, of_rows
 from labtui.tui import format as words
 from labtui.tui.format import look_of, place_text, plain, shortened
 from labtui.tui.guidance import headline, instead_of_chart, sizes_of, unit_of
@@ -189,8 +189,9 @@ def bounds_of(spec: ChartSpec, point: Point) -> str:
     """The bounds of a point's value, in brackets and with as many digits; "" if they look like the value."""
     if point.lo is None or point.hi is None:
         return ""
-    value = specs.value_text(spec, point).removesuffix("×")
-    bounds = bounds_text(Interval(point.y, point.lo, point.hi), value)
+    bounds = bounds_text(
+        Interval(point.y, point.lo, point.hi), specs.value_text(spec, point).removesuffix("×")
+    )
     return f"({bounds})" * bool(bounds)
 
 
@@ -366,6 +367,11 @@ class ChartsPane(Pane, Container, can_focus=True):
         """An empty chart for a view without data; None for a task that needs no run."""
         if not view.lines and not planned_sizes(view.task):
             return None
+        if self._only in view.alone and view.results is not None:  # the reason is that of the line shown
+            lines = [each for chart in chain(*self.shown.charts.values()) for each in chart.measured]
+            runs = {point.run for each in lines for point in each.points}
+            rows = [row for row in view.charted if any(run.run_id in runs for run in row.members)]
+            view = replace(view, results=of_rows(view.results, rows))
         return empty_chart(view, name)
 
     def _views_text(self) -> Text:
@@ -393,8 +399,6 @@ class ChartsPane(Pane, Container, can_focus=True):
         view, spec = self.view, self.shown.spec
         if spec is not None:
             said = ". ".join((spec.message or spec.title, *spec.notes[: spec.over_time]))
-            only = plain(self._only) * (self._only in view.alone and self.size.width < 80)
-            said += f" ({only})" * (only not in said)  # above, a small window may have no room for it
             return ink(said.replace("Hollow:", "Hollow or ↑:"), "bold")
         empty = self._empty(view, self.shown.name)
         said = empty.message if view.charts and empty is not None else headline(view)

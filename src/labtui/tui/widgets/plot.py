@@ -8,14 +8,14 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 import msgspec
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from labtui.domain.terminal_text import ascii_wanted
 from labtui.results import charts as specs
 from labtui.results.charts import ChartSpec, Point, Series
 from labtui.results.numbers import round_epochs, tick_texts
-from labtui.tui.format import NOTHING, all_shortened, look_of, place_text, plain, shortened
+from labtui.tui.format import NOTHING, look_of, place_text, plain, shortened
 from labtui.tui.themes import Roles
 from labtui.tui.widgets.grid import Grid, braille
 
@@ -37,6 +37,16 @@ def draw(spec: ChartSpec, width: int, height: int, look: Roles, cursor: Cursor) 
     """The chart in exactly `width` by `height` cells; None if it does not fit."""
     room = width >= MIN_COLUMNS and height >= MIN_HEIGHT
     return _Drawing(spec, width, height, look, cursor).draw() if room else None
+
+
+def all_shortened(names: Sequence[str], room: int) -> list[str]:
+    """Names in so many cells each; those that would look alike lose first what they share."""
+    short = [shortened(name, room) for name in names]
+    for alike in {each for each in short if short.count(each) > 1}:
+        places = [at for at, each in enumerate(short) if each == alike]
+        for at, name in zip(places, specs.distinct([names[at] for at in places]), strict=True):
+            short[at] = shortened(name, room)
+    return short
 
 
 class _Drawing:
@@ -78,9 +88,7 @@ class _Drawing:
         self.value_room = max((cell_len(self._value(each)) for each in told), default=0)
         self.name_room = max(map(cell_len, self.names)) if several else 0
         more = self.value_room + 3 + 4 * several  # with blanks and the mark
-        long = [7 + cell_len(each.name) for each in self.formulas]
-        brief = width <= 80 or max(long, default=0) > width // 2
-        wide = [7 + cell_len(each.short or each.name) for each in self.formulas] if brief else long
+        wide = [7 + cell_len(each.short or each.name) for each in self.formulas]
         wide += [self.name_room + more + len(self._far(each.points[-1])) for each in self.measured]
         room = min(max(wide, default=0), max((more + min(10, self.name_room)) * (width >= 40), width // 2))
         if room - more < min(8, self.name_room):  # names say more than values
@@ -126,9 +134,8 @@ class _Drawing:
 
     def draw(self) -> list[Text]:
         """Draw frame, formulas, lines (the best and the chosen one last), marks, names and values."""
-        if self.xs:
-            self._draw_frame()
-            self._draw_x_ticks()
+        self._draw_frame()
+        self._draw_x_ticks()
         if not self.spec.measured:
             lines = textwrap.wrap(self.spec.message, max(8, self.grid.width - self.left - 4))
             for at, text in enumerate(lines, self.rows // 3):
@@ -160,12 +167,12 @@ class _Drawing:
 
     def _write(self, spots: Iterable[tuple[int, int]], text: str, style: str, around: int = 1) -> bool:
         """Write a text at the first of these places (column, row) that is free; return whether one is."""
-        for column, row in spots:
-            inside = self.left < column <= self.grid.width - cell_len(text) and 0 <= row < self.rows
-            if inside and self.grid.free(column, row, cell_len(text), around):
-                self.grid.put(column, row, text, style)
-                return True
-        return False
+        size, columns = cell_len(text), range(self.left + 1, self.grid.width - cell_len(text) + 1)
+        inside = ((at, row) for at, row in spots if at in columns and 0 <= row < self.rows)
+        free = next((spot for spot in inside if self.grid.free(*spot, size, around)), None)
+        if free is not None:
+            self.grid.put(*free, text, style)
+        return free is not None
 
     def _draw_frame(self) -> None:
         look, grid = self.look, self.grid
@@ -286,8 +293,9 @@ class _Drawing:
         """Write the longest warm-up beyond the scale, once, beside its arrow."""
         if beyond := [p for series in self.measured for p in series.points if self._beyond(p)]:
             top = max(beyond, key=lambda point: point.y)
-            value = specs.value_text(self.spec, top, seconds=True)
-            text = f" {'up to ' * (len(beyond) > 1)}{value}, warm-up "
+            text = (
+                f" {'up to ' * (len(beyond) > 1)}{specs.value_text(self.spec, top, seconds=True)}, warm-up "
+            )
             self._write([(self._column(top.x) + 1, row) for row in (0, 1)], text, self.look.quiet, 0)
 
     def _draw_cursor(self) -> None:
@@ -303,11 +311,9 @@ class _Drawing:
 
     def _far(self, last: Point) -> str:
         """What follows the value in the margin, of a line that ends with this point."""
-        if self.listed:
-            return ""
         early = self.spec.over_time and last.x < self.xs[-1]
         ended = f" in {place_text(self.spec, last.x)}" if self.value_room and early else ""
-        return ended + (" warm-up" if last.hollow else " so far" if last.live else "")
+        return (ended + (" warm-up" if last.hollow else " so far" if last.live else "")) * (not self.listed)
 
     def _label(self, at: int) -> tuple[str, str]:
         """A line's mark, name and value, and their style: the value at the cursor, or of few lines the last one."""
@@ -316,8 +322,7 @@ class _Drawing:
         over = x is not None and self.spec.over_time and not self.listed and last.x < x  # it ended before
         told = last if self.few or x is None or over else next((p for p in points if p.x == x), None)
         mark, colour = self._look(at, hollow=last.live)
-        name = self.names[at]
-        text = f" {mark} {name}{' ' * (self.name_room - cell_len(name))} " * bool(self.name_room)
+        text = f" {mark} {set_cell_size(self.names[at], self.name_room)} " * bool(self.name_room)
         value = NOTHING if told is None else self._value(told)
         text += f" {value:>{self.value_room}}" * bool(self.value_room)
         far = self._far(last) if told is last else ""
@@ -335,9 +340,8 @@ class _Drawing:
         rows = self.rows - head - start
         first = max(0, min(order.index(self.cursor.series) - rows // 2, len(order) - rows))
         if x is not None and head:
-            place, end = place_text(self.spec, x), cell_len(self._label(0)[0]) - 1
-            for text in (place, shortened(place, end)):  # the first that has room
-                self._write([(column + end - cell_len(text), start)], text, self.look.quiet)
+            place, end = place_text(self.spec, x), column + cell_len(self._label(0)[0]) - 1
+            self._write([(end - cell_len(place), start)], place, self.look.quiet)
         for row, at in enumerate(order[first : first + rows], start + head):
             self.grid.put(column, row, *self._label(at))
             if self.bars:
@@ -364,8 +368,7 @@ class _Drawing:
     def _name_formula(self, series: Series, margin: int, away: int) -> None:
         """Write what a curve is, seen or not, at its end or `away` from the measured one's, else before its end."""
         _, sample, colour = self._formula(series)
-        name = series.name if cell_len(series.name) + 6 <= self.grid.width - margin else series.short
-        text, row = f" {sample} {name or series.name} ", self._row(series.points[-1].y)
+        text, row = f" {sample} {series.short or series.name} ", self._row(series.points[-1].y)
         spots = [(margin, row + at) for at in (0, away, 2 * away)]
         spots += [(margin - cell_len(text) - at, row) for at in range(4, 12)]
         self._write(spots, text, colour, 0)
@@ -384,8 +387,6 @@ class _Drawing:
     def _write_value(self, at: int, point: Point) -> bool:
         """Write a value above or below its mark, away from the other line, or beside it; return whether it has room."""
         rivals = self._rivals(point, self.measured)
-        if any(abs(up) < 1 for up in rivals):
-            return False  # the marks touch
         text, colour = f" {self._value(point)} ", self._look(at)[1]  # no grid line touches a number
         column, end = self._column(point.x), self._column(self.xs[-1])
         row, size = self._row(point.y), cell_len(text)
@@ -394,14 +395,16 @@ class _Drawing:
         # on the side of another point that is near, a value would read as its
         near = [up for up in (*rivals, *self._rivals(point, self.formulas)) if 0.5 <= abs(up) < 4]
         sides = [above] * (max(near, default=0) <= 0) + [below] * (min(near, default=0) >= 0)
-        sides.sort(reverse=max(rivals, default=0) > 0)  # away from the other line
         starts = [column - back for back in (size // 2, 1, size - 2, 0, -1, size - 1)]
         spots = [(start, side) for start in starts for side in sides]
         spots += [(column + gap, row) for gap in (1, 3, -size, 5, 7)]  # its line may be steep
         spots.sort(key=lambda spot: spot[1] in self.tick_rows)
         others = {place for place, _ in self.marked} - {column}  # above or below one it would read as its
         spots = [(at, side) for at, side in spots if at < end and others.isdisjoint(range(at, at + size))]
-        return self._write(spots, text, colour, int(" " in self.unit))
+        # of marks that touch neither can have a value
+        return min(map(abs, rivals), default=1) >= 1 and self._write(
+            spots, text, colour, int(" " in self.unit)
+        )
 
     def _draw_bars(self) -> None:
         """Draw the bars of an x side by side with their values above, or on one another with these inside."""
