@@ -52,7 +52,7 @@ def test_a_training_that_cannot_begin(job, said, tmp_path):
 
 
 def test_wrong_world_size(tmp_path):
-    ended = Ranks(tmp_path, 2, *SMALL, "--expect_world_size", "8").ended()
+    ended = Ranks(tmp_path, 2, *SMALL, "--expect_world_size", "8", "--rendezvous_timeout", "1").ended()
     (sentence,) = errors(ended)
     assert "--expect_world_size is 8, but the launcher started 2 processes" in sentence
     assert ended[0].code == 4 and ended[1].code != 0
