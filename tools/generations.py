@@ -72,7 +72,7 @@ def main(argv: list[str]) -> int:
         tests = ("tests/contract", SITES, "-q", "-k", CHOSEN, "-p", "no:cacheprovider")
         results[release] = run(tree, "pytest", *tests)
         if options.record:
-            results[f"{release} recorded"] = run(tree, "tests.contract.recorder")
+            results[f"{release} recorded"] = run(tree, "tools.record_slurm")
     for name, status in results.items():
         print(f"{name}: {'holds' if status == 0 else f'FAILED (exit status {status})'}")
     return 1 if any(results.values()) else 0

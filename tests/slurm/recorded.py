@@ -1,11 +1,13 @@
 """Recorded answers of real Slurm commands (tests/fixtures/slurm/VERSION.json), as the commands' results."""
 
+import json
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from labtui.slurm import queue
 from labtui.slurm.probe import Association, SlurmProbe
 from labtui.slurm.remote_command import Call, CommandResult, T
-from tests.contract.recorder import load_all
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "slurm"
 NONCE = "5ca1ab1e"
@@ -19,9 +21,15 @@ PROBE = SlurmProbe(
 """A cluster without anything special, for `replace`."""
 
 
+@cache
+def recorded(version: str) -> dict[str, dict[str, Any]]:
+    """The recorded answers by name."""
+    return json.loads((FOLDER / f"{version}.json").read_text("utf-8"))
+
+
 def answer(version: str, name: str) -> CommandResult:
-    recording = load_all(version)[name]
-    return CommandResult(recording.stdout, recording.stderr, recording.status)
+    found = recorded(version)[name]
+    return CommandResult(found["stdout"].encode(), found["stderr"].encode(), found["status"])
 
 
 def read(call: Call[T], out: str, err: str = "", status: int | None = 0) -> T:

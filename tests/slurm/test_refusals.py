@@ -10,8 +10,7 @@ from labtui.slurm.job_control import check_options, classify, control
 from labtui.slurm.remote_command import CommandResult
 from labtui.slurm.states import explain_reason, reason_words
 from labtui.slurm.submit import submit
-from tests.contract.recorder import load_all
-from tests.slurm.recorded import FOLDER, VERSIONS, answer, read
+from tests.slurm.recorded import FOLDER, VERSIONS, answer, read, recorded
 
 EXPECTED = {
     "option": "bad-directive bad-option",
@@ -28,7 +27,7 @@ CASES = [
     for version in VERSIONS
     for key, names in EXPECTED.items()
     for name in names.split()
-    if f"refused-{name}" in load_all(version)
+    if f"refused-{name}" in recorded(version)
 ]
 
 

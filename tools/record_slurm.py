@@ -1,7 +1,7 @@
-"""Records the answers of a real Slurm for tests without one: ``python -m tests.contract.recorder [OUT.json]``.
+"""Records the answers of a real Slurm for tests without one: ``python -m tools.record_slurm [OUT.json]``.
 
 One JSON file for each release: by name, a command with its exact standard output, standard error (UTF-8) and exit
-status. `load_all` reads them back.
+status. `tests/slurm/recorded.py` reads them.
 """
 
 from __future__ import annotations
@@ -9,33 +9,12 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 
 from tests.contract.jobs import ACCOUNTING, PINNED, QUEUE, REFUSALS, Jobs
 from tests.contract.sites import Site, real_site
 from tests.real_cluster import Cluster
-
-FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "slurm"
-
-
-@dataclass(frozen=True)
-class Recording:
-    name: str
-    command: str
-    status: int
-    stdout: bytes
-    stderr: bytes
-
-
-@cache
-def load_all(release: str) -> dict[str, Recording]:
-    """The recordings of a release (``"22.05"``) by name."""
-    recorded = json.loads((FIXTURES / f"{release}.json").read_text(encoding="utf-8"))
-    return {
-        name: Recording(name, it["command"], it["status"], it["stdout"].encode(), it["stderr"].encode())
-        for name, it in recorded.items()
-    }
+from tests.slurm.recorded import FOLDER
 
 
 @dataclass
@@ -130,7 +109,7 @@ def main(argv: list[str]) -> int:
     try:
         with real_site(cluster) as site:
             release = ".".join(site.run("sbatch --version").out.split()[-1].split(".")[:2])
-            target = Path(argv[0]) if argv else FIXTURES / f"{release}.json"
+            target = Path(argv[0]) if argv else FOLDER / f"{release}.json"
             record_all(site, target)
             record_trouble(cluster, site, target)
             print(f"recorded in {target}")
