@@ -17,7 +17,7 @@ from labtui.export import export_lab, notebook
 from labtui.export.contents import stamp_of
 from labtui.export.documents import chart_height, pdf
 from labtui.export.drawing import panels
-from labtui.export.hand_in import Answer, CodeLine, Listing, Page, Paragraph, plain
+from labtui.export.hand_in import Answer, CodeLine, Document, Listing, Page, Paragraph, plain
 from labtui.export.markdown import formula_picture, formula_text
 from labtui.export.pages import hand_in
 from labtui.export.plots import chart_picture, pictures
@@ -242,6 +242,14 @@ def test_long_tables_and_listings_continue_under_the_same_title_and_a_state_has_
     assert "y" * 120 in "".join(word for *_, word in words), "copied code has no mark that nobody wrote"
     tops = [round(top) for _, top, *_, word in words if word in ("32", "GPUs")]
     assert tops[::2] == tops[1::2] and len(set(tops)) > 3, "a number stays with what it counts"
+
+
+def test_the_words_of_a_wide_table_lie_beside_each_other(tmp_path):
+    table = Table(("", *("batch",) * 7), (("8 GPUs", *("14,934 ±1,000",) * 7),), (False, *(True,) * 7))
+    page = Page(title="Few images on each GPU", blocks=(table,))
+    document = Document(title="T", subtitle="", author="", lines=(), stamp="", pages=(page,))
+    (path := tmp_path / "report.pdf").write_bytes(pdf(document, "report"))
+    assert "GPUs" in (word for *_, word in pdf_words(path)[0][2]), "else one with the number that lies on it"
 
 
 @pytest.mark.parametrize(
