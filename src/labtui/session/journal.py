@@ -33,19 +33,17 @@ from labtui.session.store import Store, open_database, store_errors
 _MAX_BYTES = 1_000_000
 
 
-class FaultLog:
-    """Appends tracebacks to a file of limited size that only its owner can read."""
+class FaultLog(msgspec.Struct, frozen=True):
+    """Appends tracebacks to a file of limited size that only its owner can read, unless the folder is only read."""
 
-    def __init__(self, path: Path, *, writes: bool = True) -> None:
-        """`writes` is False for a folder that is only read."""
-        self.path = path
-        self._writes = writes
+    path: Path
+    writes: bool = True
 
     def write(self, error: BaseException) -> None:
         """Write an exception. Never raises: if this file cannot be written, there is no other place for it."""
         text = "".join(traceback.format_exception(error))
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        if not self._writes:
+        if not self.writes:
             return
         with contextlib.suppress(OSError):
             status = stat_inside(self.path.parent, self.path)
@@ -203,15 +201,14 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     hint: str = ""
 
 
-class Mailbox:
-    """The requests of one lab folder. Safe for several threads: each call opens its own connection."""
+class Mailbox(msgspec.Struct, frozen=True):
+    """The requests in the database of one lab folder. Safe for several threads: each call opens its own connection."""
 
-    def __init__(self, database: Path) -> None:
-        self._path = database
+    database: Path
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        with store_errors(self._path), contextlib.closing(open_database(self._path.as_uri())) as db:
+        with store_errors(self.database), contextlib.closing(open_database(self.database.as_uri())) as db:
             db.execute(_TABLE)
             yield db
 

@@ -197,9 +197,8 @@ class LogFollower:
         return step
 
     def _clear_disk_error(self) -> None:
-        if self._disk_retry_at:
-            self._disk_retry_at = 0.0
-            self._context.set_problem(DISK_KEY, None)
+        self._disk_retry_at = 0.0
+        self._context.set_problem(DISK_KEY, None)
 
     def _report_disk_error(self, error: OSError) -> None:
         self._disk_retry_at = self._context.clock.steady() + 5.0
