@@ -44,10 +44,10 @@ async def screens(
 
 
 async def come_to(pilot: Pilot[Any], condition: Callable[[], Any], what: str) -> None:
-    """Wait for something that a cluster does, with long pauses between the checks."""
-    end = time.monotonic() + CLUSTER_LIMIT_S
-    while time.monotonic() < end:
-        await pilot.pause(0.2)
+    """Wait for something that a cluster does, with pauses that grow: to check often would keep half a core busy."""
+    begun = time.monotonic()
+    while (waited := time.monotonic() - begun) < CLUSTER_LIMIT_S:
+        await pilot.pause(min(0.2 + waited / 10, 1.0))
         if condition():
             return
     raise AssertionError(f"it never came to: {what}\n{text_of(pilot.app)}")
