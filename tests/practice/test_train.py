@@ -1,6 +1,5 @@
 """`labtui practice --train`: TensorFlow really trains on the practice cluster, few small images, marked practice."""
 
-import importlib.util
 import os
 import shutil
 
@@ -18,7 +17,6 @@ from tests.remote.small_network import use_small_network
 pytestmark = [
     pytest.mark.tensorflow, pytest.mark.slow,
     pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="needs bash"),
-    pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="needs TensorFlow"),
 ]  # fmt: skip
 
 

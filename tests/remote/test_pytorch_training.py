@@ -1,11 +1,11 @@
 """The PyTorch scripts, trained with gloo on this machine, and read by labtui; e2e/test_two_nodes has real torchrun."""
 
-import importlib.util
 import json
 import re
+import runpy
 import shlex
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from labtui.training_logs.runs import ParsedRun
 from tests.remote.torch_ranks import ROOT, SCRIPTS, SMALL, Ended, Ranks, run_code, trained
 
 TRAINS = [pytest.mark.torch, pytest.mark.slow, pytest.mark.xdist_group("torch")]
+SCHEDULES = SimpleNamespace(**runpy.run_path(str(SCRIPTS / "schedules.py")))
 PAGE = ROOT / "docs" / "training-scripts.md"
 COURSE_LINES = (
     r"### batch_size: 16", r"### AMP Enabled: False", r"### Total number of parameters \d+",
@@ -24,14 +25,6 @@ COURSE_LINES = (
     r"\[EPOCH: 3\] Accuracy: \d\.\d{3} \| Validation throughput: \d+\.\d{3} imgs/s", r"Training finished!",
     r"Complete training Time: \d+ s ", r"Training throughput:    \d+ imgs/s",
 )  # fmt: skip
-
-
-def schedules() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("schedules", SCRIPTS / "schedules.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def the_run(ended: Ended) -> ParsedRun:
@@ -52,7 +45,7 @@ def test_the_rates_of_the_study(gpus, batch, rate):
     """The published rate of each training, and its drops by ten after epochs 30, 60 and 80 of 90."""
 
     def at(epoch: int, policy: str = "linear", warmup: int = 0) -> float:
-        return schedules().learning_rate(policy, epoch, 90, 0.1, batch, gpus, warmup)
+        return SCHEDULES.learning_rate(policy, epoch, 90, 0.1, batch, gpus, warmup)
 
     assert [at(epoch) for epoch in (0, 29)] == pytest.approx([rate, rate])
     assert [at(epoch) for epoch in (30, 59, 60, 79, 80, 89)] == pytest.approx(
@@ -68,7 +61,7 @@ def test_the_rates_of_the_study(gpus, batch, rate):
         gradual = [at(epoch, "gradual", warmup) for epoch in range(warmup + 1)]
         assert gradual == pytest.approx([alone + e * (rate - alone) / warmup for e in range(warmup + 1)])
     assert at(85, "constant") == 0.1
-    short = [schedules().learning_rate("linear", epoch, 9, 0.1, 256, 1) for epoch in range(9)]
+    short = [SCHEDULES.learning_rate("linear", epoch, 9, 0.1, 256, 1) for epoch in range(9)]
     assert short == pytest.approx([0.1] * 3 + [0.01] * 3 + [0.001] * 2 + [0.0001])
 
 
@@ -183,7 +176,7 @@ class TestCifar:
         ended = trained(tmp_path, 2, *words, *policy, "--mixed_precision", "bf16", "--expect_world_size", "2")
         found = the_run(ended)
         assert (found.n_gpus, found.batch_size, found.images) == (2, 10, 40)
-        expected = [schedules().learning_rate("gradual", epoch, 4, 0.1, 5, 2, 2) for epoch in range(4)]
+        expected = [SCHEDULES.learning_rate("gradual", epoch, 4, 0.1, 5, 2, 2) for epoch in range(4)]
         assert metric(found, "learning_rate") == pytest.approx(expected)
         # 8 validation images on 2 ranks: each counts once, so a percentage is a whole number of eighths
         assert all(value / 12.5 == int(value / 12.5) for value in metric(found, "val_top1"))

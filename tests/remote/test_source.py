@@ -1,10 +1,10 @@
 """The scripts as text: Python 3.8, only TensorFlow and NumPy, short and readable where students look."""
 
 import ast
-import importlib.util
+import runpy
 import subprocess
 import sys
-from types import ModuleType
+from types import SimpleNamespace
 
 import pytest
 
@@ -49,12 +49,8 @@ SCRIPT = REMOTE / "tensorflow" / "train_multiworker.py"
 
 
 @pytest.fixture(scope="module")
-def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("train_multiworker", SCRIPT)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def script() -> SimpleNamespace:
+    return SimpleNamespace(**runpy.run_path(str(SCRIPT)))
 
 
 @pytest.mark.parametrize(("short", "names"), [

@@ -1,10 +1,11 @@
 """Every published number of the lab's documents, from the logs printed there."""
 
-import importlib.util
 import math
 import re
+import runpy
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -248,9 +249,7 @@ def test_results_json_gains_programs_and_changes_nothing_else(pi):
 ROOT = Path(__file__).parents[2]
 STUDY = published("thesis-study.toml")
 RUNS: list[dict[str, Any]] = STUDY["runs"]
-_found = importlib.util.spec_from_file_location("schedules", ROOT / "remote" / "pytorch" / "schedules.py")
-schedules = importlib.util.module_from_spec(_found)
-_found.loader.exec_module(schedules)
+schedules = SimpleNamespace(**runpy.run_path(str(ROOT / "remote" / "pytorch" / "schedules.py")))
 
 
 def rate_of(table: dict[str, Any], row: dict[str, Any], epoch: int) -> float:
