@@ -134,7 +134,7 @@ def test_more_than_eight_gpus_have_logarithmic_axes_and_no_tick_stands_far_above
     assert labels[-1] == "1×" and labels[0] in {"16×", "32×", "64×"}, "those between which values lie"
     rows = rows_of(replace(chart({1: 0.742, 2: 0.749}), unit="%", x_axis="batch"), 100, height)
     labels = [row.split("┼")[0].strip() for row in rows if "┼" in row]
-    assert len(set(labels)) == len(labels) > 1 and labels[-1] == ("74.2 %", "74 %")[height < 11], "near"
+    assert len(set(labels)) == len(labels) > 1 and labels[-1] in {"74.0 %", "74 %"}, "at least a point"
 
 
 def test_a_number_at_the_end_of_a_line_is_never_cut():
@@ -202,6 +202,10 @@ def test_what_still_runs_is_hollow_and_so_far_and_the_cursor_has_a_mark_and_a_li
     epochs = replace(chart({1: 1.0, 2: 2.0}), unit="s", x_axis="epochs")
     assert "reverse" not in str(cells_of(epochs, 86, 25, Cursor(0, 2.0))), "there is no value to stand out"
     dots = [dots_of(cells_of(chart({1: 5.0}, live=each), 86, 25), "blue") for each in (False, True)]
+    tops = [replace(chart({1: y}, {2: 9.0}), unit="s") for y in range(250, 280, 4)]
+    assert {len(dots_of(cells_of(each, 60, 8), "blue")) for each in tops} == {12}, (
+        "whole, also in the top row"
+    )
     assert list(map(len, dots)) == [12, 8] and len(set(map(statistics.fmean, dots))) == 1, "a ring"
     first = Series(name="net", points=(Point(x=1, y=663.0, hollow=True, live=True),))
     alone = "".join(rows_of(replace(chart({1: 1.0}), unit="s", series=(first,))))

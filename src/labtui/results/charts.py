@@ -389,7 +389,7 @@ def row_scale(low: float, high: float, rows: int, *, above: int = 0, log: bool =
         below = max(0, below) + log * max(0, min(free // 2, apart - 1 - below))  # no tick more
         last = min(first + (rows - 1 - below) // apart, math.ceil(high / step - 1e-9))
         cost = each * rows / span + 0.6 * (step - 1) * log + 0.15 * max(0, 3 + first - last)
-        cost += 0.5 * (last < first + 2) + 0.15 * max(0, last - first - 5)
+        cost += 0.5 * (last < first + 2) + 0.15 * max(0, last - first - max(5, rows // 5))
         cost += 0.5 * (not (above or log) and last * step < high - 1e-9 * span)
         if free >= 0 and cost < best:
             edge = start - (below + 0.5) * each
@@ -418,6 +418,9 @@ def scale_of(spec: ChartSpec, rows: int) -> RowScale:
     low, high, bars = min(values), max(values), spec.kind != "lines"
     if spec.y_log:
         return row_scale(axis_value(spec, low), axis_value(spec, high), rows, log=True)
+    # closer accuracies would look far apart
+    spare = max(0.0, 0.01 - (high - low)) / 2 if spec.x_axis == "batch" else 0.0
+    low, high = low - spare, high + spare
     low = lowest(spec, low) if bars or spec.unit != "×" else low
     high = max(high, 1.0) if spec.percent and spec.compares else high
     return row_scale(low, high, rows, above=int(bars))

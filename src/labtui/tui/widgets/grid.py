@@ -59,7 +59,7 @@ class Grid:
     ) -> None:
         """Draw a mark `down` rows from the top, to a quarter of a row, in these `rows`; a hollow one is its edge."""
         shape = SHAPES.get(sign, SHAPES["●"])
-        left, top = 2 * column + 1 - len(shape[0]) // 2, round(4 * down - len(shape) / 2)
+        left, top = 2 * column + 1 - len(shape[0]) // 2, max(0, round(4 * down - len(shape) / 2))
         dots = {(left + x, top + y) for y, row in enumerate(shape) for x, dot in enumerate(row) if dot == "#"}
         if hollow:
             for x, y in dots:
