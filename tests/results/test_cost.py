@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from labtui.domain.model import Diagnosis, JobPhase
 from labtui.domain.state import LabState, LogState
 from labtui.export.tables import results_message
+from labtui.results.catalogue import epoch_chart
 from labtui.results.compute import compute_results
 from labtui.results.cost import lab_cost, run_utilization
 from labtui.results.measured import measured_from_state
@@ -92,6 +93,9 @@ def test_runs_of_a_folder_know_their_job_and_log():
     own = replace(state, submissions={"t1": replace(state.submissions["t1"], form="own")})
     tunings = [measured_from_state(own, scripts)[0].run.tuning for scripts in ((), ("ResNet50.py",))]
     assert tunings == [(("script", "ResNet50.py"),), ()], "of a script that is the edition's as for its runs"
+    named = replace(own.submissions["t1"], job_file="mine.slurm", job_name="mine")
+    drawn = epoch_chart(compute_results(measured_from_state(replace(own, submissions={"t1": named}))))
+    assert [line.name.split(" · ")[0] for line in drawn.series] == ["mine", "mine"], "as in the table of runs"
     for found, device in (((), None), ((Diagnosis(kind="no-gpu", line=1, text="", advice=""),), "cpu")):
         plan = replace(spec(1), device="cpu", unknown=("n_gpus",))  # an own job that asks for no GPU
         asked = {**state.runs, 1: replace(state.runs[1], spec=plan, diagnosis=found)}

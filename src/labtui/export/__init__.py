@@ -21,7 +21,7 @@ from labtui.cluster.local_files import read_inside, write_export
 from labtui.domain.decode import json_text
 from labtui.domain.errors import ExportError
 from labtui.domain.state import LabState
-from labtui.export.contents import LabContents, Measurements, read_contents, stamp_of, without_small
+from labtui.export.contents import LabContents, Measurements, read_contents, stamp_of
 from labtui.export.documents import pdf
 from labtui.export.hand_in import Document
 from labtui.export.pages import hand_in, tuned_charts
@@ -30,7 +30,7 @@ from labtui.export.tables import csv_text, escape_markdown, markdown_text
 from labtui.lab.edition import DECKS
 from labtui.results.catalogue import job_gpu_chart, lab_charts, with_unique_keys
 from labtui.results.charts import ChartSpec
-from labtui.results.rows import Results
+from labtui.results.rows import Results, without_small
 from labtui.session.folder import LabFolder
 
 Work = dict[str, Callable[[], "str | bytes | Mapping[str, bytes]"]]

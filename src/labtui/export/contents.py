@@ -31,7 +31,7 @@ from labtui.results.cost import LabCost, RunUtilization, lab_cost, run_utilizati
 from labtui.results.measured import MeasuredRun, measured_from_state
 from labtui.results.numbers import clean
 from labtui.results.report import accuracy_json, cost_json, results_json, utilization_json
-from labtui.results.rows import Results, of_rows, renamed
+from labtui.results.rows import Results, renamed, without_small
 from labtui.session.folder import LabFolder
 from labtui.session.labs import gather_evidence, load_edition
 from labtui.session.opening import stored_state
@@ -59,12 +59,6 @@ def stamp_of(results: Results) -> str:
     text = json.dumps(results_json(results), sort_keys=True)
     state = f"fingerprint {hashlib.sha256(text.encode()).hexdigest()[:8]}"
     return ", ".join(filter(None, (when, state)))
-
-
-def without_small(results: Results) -> Results:
-    """The results without small runs where there are others: those that the lab's charts show."""
-    rows = [row for row in results.rows if row.mark != "small"]
-    return of_rows(results, rows) if rows and len(rows) < len(results.rows) else results
 
 
 def small_notes(results: Results) -> list[str]:

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from labtui.domain.terminal_text import joined
 from labtui.export import documents, drawing, tables
-from labtui.export.contents import LabContents, missing_pictures, small_notes, stamp_of, without_small
+from labtui.export.contents import LabContents, missing_pictures, small_notes, stamp_of
 from labtui.export.hand_in import Answer, Block, Document, Listing, Page, plain
 from labtui.export.markdown import blocks_of, difference, excerpt, own_part, whole_file, with_parts
 from labtui.lab.checks import still_to_run
@@ -18,7 +18,7 @@ from labtui.results.catalogue import accuracy_chart, catalogue, lab_charts, netw
 from labtui.results.charts import ChartSpec, doubling_axes, slug
 from labtui.results.measured import grouped, is_accuracy, policy
 from labtui.results.numbers import PROGRAM, Table, clean, table_of
-from labtui.results.rows import Results, of_rows
+from labtui.results.rows import Results, of_rows, without_small
 from labtui.results.scaling import scaling_lines
 
 UNANSWERED = "No answer yet to "

@@ -24,6 +24,7 @@ from labtui.lab.plan import expected_learning_rate
 from labtui.lab.run_choice import Match, cite_run, join, match_runs, not_run_yet, notes_for, plan_words
 from labtui.results.laws import MIN_SIZES
 from labtui.results.messages import count_words, serial_words
+from labtui.results.rows import without_small
 from labtui.slurm.probe import from_home
 
 Status = Literal["done", "partial", "open", "stale"]
@@ -246,9 +247,9 @@ def _check_charts(ctx: _Context, check: schema.ChartsCheck) -> Iterator[CheckIte
     compared = () if ctx.task.runs else tuple(name for each in ctx.task.checks for name in each.tasks)
     matches = match_runs(ctx.edition, ctx.task, check.tasks or compared, ctx.evidence)
     state, tasks = ctx.evidence.state, {each.task_id for each in matches}
-    measured = [run for _, run in sorted(state.runs.items(), reverse=True) if run.epochs or run.throughput]
-    alone = {state.mark_of(run) for run in measured} == {"small"}  # else charts leave small runs out
-    measured = [run for run in measured if alone or state.mark_of(run) != "small"]
+    rows = (*without_small(ctx.evidence.results).rows, *ctx.evidence.results.programs)
+    drawn = {run.run_id for row in rows for run in row.members}
+    measured = [run for number, run in sorted(state.runs.items(), reverse=True) if number in drawn]
     charted = [run for each in matches if (run := each.run) and (each.met or run in measured)]
     shown = [run_choice.runs_made(each, state) for each in ctx.edition.tasks if each.id in tasks]
     mine = {run.run_id for runs in shown for run in runs}

@@ -92,15 +92,17 @@ class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True):
     `source` is the log's path as given (bare files) or its name in the lab folder. Runs with a `mark` are never pooled
     with others. `live`: the run is in progress. `no_gpu`: the log shows that the training found no GPU. `data_set`
     names the images where a lab has several data sets ("" for others and for logs without labtui's header). `job_name`
-    stands for the model where neither plan nor log names one. `takes_images`: the edition's number of images applies,
-    since the script is the edition's, as labtui sent it. `startup` is what its job took beside the epochs, in seconds
-    for each of its runs; None while that is not known, and in practice, where the clock may run faster than epochs do.
+    stands for the model where neither plan nor log names one; `called` is how the screens call a run of an own job
+    file. `takes_images`: the edition's number of images applies, since the script is the edition's, as labtui sent it.
+    `startup` is what its job took beside the epochs, in seconds for each of its runs; None while that is not known, and
+    in practice, where the clock may run faster than epochs do.
     """
 
     run: RunRecord
     run_id: int | None = None
     job_id: str = ""
     job_name: str = ""
+    called: str = ""
     source: str = ""
     mark: Mark = ""
     live: bool = False
@@ -151,6 +153,7 @@ def _from_run_state(run: RunState, state: LabState, scripts: Collection[str]) ->
         run_id=run.run_id,
         job_id=job.job_id if job is not None else "",
         job_name=submission.job_name if submission else "",
+        called=state.called(run, {}).model if submission is not None and submission.job_file else "",
         source=submission.mirror(run.stream) if submission else "",
         mark=mark,
         live=run.outcome is None and run.phase in TRAINING and told_outcome(job) is None,

@@ -375,3 +375,9 @@ def of_rows(results: Results, rows: Sequence[ResultRow]) -> Results:
     there = {row.configuration for row in rows}
     fits = tuple(fit for fit in results.fits if fit.baseline in there)
     return replace(results, rows=named_rows(rows), fits=fits)
+
+
+def without_small(results: Results) -> Results:
+    """The results without small runs where there are others: those that the lab's charts show."""
+    rows = [row for row in results.rows if row.mark != "small"]
+    return of_rows(results, rows) if rows and len(rows) < len(results.rows) else results
