@@ -72,9 +72,13 @@ def published_evidence(edition: Edition) -> Evidence:
     )
 
 
+def published_rows(edition: Edition) -> list[PublishedRow]:
+    return [row for table in edition.published for row in table.complete_rows()]
+
+
 def published_row(edition: Edition, task: Task, plan: RunPlan) -> PublishedRow | None:
     """The published row for a planned run: one of this task, else one that names no task, else one of another task."""
-    fitting = [row for row in edition.published_rows if row.matches(plan.spec) and _has_numbers(row)]
+    fitting = [row for row in published_rows(edition) if row.matches(plan.spec) and _has_numbers(row)]
     fitting.sort(key=lambda row: (row.task != task.id, bool(row.task), row.tuning is None))
     return fitting[0] if fitting else None
 

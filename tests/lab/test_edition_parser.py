@@ -12,7 +12,7 @@ from labtui.domain.errors import DataError
 from labtui.lab.edition_file import line_of, parse_edition
 from labtui.session.labs import LABS, read_edition_file
 from tests.lab.mistakes import GOOD, MISTAKES
-from tests.lab.proof import prove
+from tests.lab.proof import prove, published_rows
 
 KNOWN = {"script": {"ResNet50.py", "cifar-utils/cifar.py"}, "profile": {"mn5", "practice"}}
 """What the edition may name: what labtui brings, as the engine would say."""
@@ -53,8 +53,8 @@ def test_an_edition_that_extends_another_says_only_what_differs():
 
 
 def test_published_numbers_of_another_edition_come_before_its_own():
-    shared = parse_edition(SHIPPED).published_rows
-    mine = read_edition_file(LABS / "sa-miri-2025-pg.toml").published_rows
+    shared = published_rows(parse_edition(SHIPPED))
+    mine = published_rows(read_edition_file(LABS / "sa-miri-2025-pg.toml"))
     assert mine[: len(shared)] == shared and {row.model for row in mine[len(shared) :]} == {"ResNet101"}
     text = GOOD.replace("format = 1", 'format = 1\npublished_in = "nothing"')
     with pytest.raises(DataError, match="line 2: `published_in` cannot be 'nothing'"):

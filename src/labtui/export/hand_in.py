@@ -15,7 +15,6 @@ from labtui.results.numbers import Table
 
 Tone = Literal["ink", "quiet", "accent", "warn"]
 ParagraphStyle = Literal["body", "heading", "note", "formula"]
-Change = Literal["", "+", "-", "@"]
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -47,7 +46,7 @@ class CodeLine(msgspec.Struct, frozen=True):
 
     text: str
     number: str = ""
-    change: Change = ""
+    change: Literal["", "+", "-", "@"] = ""
     part: str = ""
 
 

@@ -15,7 +15,7 @@ from msgspec import Meta
 from labtui.domain.model import Outcome, Program, RunSpec
 from labtui.lab import fields
 from labtui.lab.fields import Table
-from labtui.lab.runs import Band, Measure, Publication, PublishedRow, RunPlan, Sweep, TimedProgram, bands_of
+from labtui.lab.runs import Band, Measure, Publication, RunPlan, Sweep, TimedProgram, bands_of
 from labtui.results.rows import Law
 
 
@@ -231,8 +231,6 @@ class HandIn(Table, frozen=True, kw_only=True):
 
 DECKS = {"pptx": "deck.pptx", "pdf": "deck.pdf"}
 """The file of each format of slides."""
-FRAMEWORK_FOLDERS = ("pytorch/", "tensorflow/")
-"""Folders of `remote/`, each with one framework's scripts for several nodes."""
 
 
 class Edition(Table, frozen=True, kw_only=True, dict=True):
@@ -275,13 +273,8 @@ class Edition(Table, frozen=True, kw_only=True, dict=True):
             task.__dict__["runs"] = tuple(task.planned(programs))
 
     @cached_property
-    def published_rows(self) -> tuple[PublishedRow, ...]:
-        """The published numbers, one row for each configuration."""
-        return tuple(row for table in self.published for row in table.complete_rows())
-
-    @cached_property
     def bands(self) -> tuple[Band, ...]:
-        return bands_of(self.published_rows)
+        return bands_of([row for table in self.published for row in table.complete_rows()])
 
     def task(self, task_id: str) -> Task | None:
         return next((task for task in self.tasks if task.id == task_id), None)
@@ -309,8 +302,8 @@ class Edition(Table, frozen=True, kw_only=True, dict=True):
 
     @property
     def framework_scripts(self) -> tuple[str, ...]:
-        """The scripts of `FRAMEWORK_FOLDERS` that its runs start."""
-        return tuple(name for name in self.run_scripts if name.startswith(FRAMEWORK_FOLDERS))
+        """The scripts for several nodes that its runs start: each framework has a folder of them."""
+        return tuple(name for name in self.run_scripts if name.startswith(("pytorch/", "tensorflow/")))
 
     def needs(self, name: str) -> bool:
         """Whether a new lab folder gets a script that comes with labtui: all that are there are sent with each job.
