@@ -94,8 +94,7 @@ class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True):
     names the images where a lab has several data sets ("" for others and for logs without labtui's header). `job_name`
     stands for the model where neither plan nor log names one; `called` is how the screens call a run of an own job
     file. `takes_images`: the edition's number of images applies, since the script is the edition's, as labtui sent it.
-    `startup` is what its job took beside the epochs, in seconds for each of its runs; None while that is not known, and
-    in practice, where the clock may run faster than epochs do.
+    `startup`: seconds of its job beside the epochs, for each run; None while unknown, and on a fast practice clock.
     """
 
     run: RunRecord
