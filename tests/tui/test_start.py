@@ -83,7 +83,7 @@ async def test_leaving_an_unkept_practice_session_is_asked_about(filled_session,
             asked.choose("n")
         await until(pilot, lambda: "is not kept" not in text_of(app))
         assert app.return_value is None
-        await pilot.press("q")
+        await pilot.press("colon", "ctrl+q")
         await until(pilot, lambda: "is not kept" in text_of(app))
         await pilot.press("k")
         await until(pilot, lambda: types(app))

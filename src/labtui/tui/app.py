@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import SuspendNotSupported, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.command import CommandPalette
 from textual.message import Message
 from textual.notifications import Notification, Notify
 from textual.reactive import var
@@ -411,15 +410,14 @@ class LabApp(SanitizedApp[int]):
         """The entries of the command palette."""
         from labtui.tui.screens.modals import palette
 
-        for name, shown, said, run in palette(self, screen):
-            yield SystemCommand(f"{name:<15}{shown:<6}{said}", "", run)
+        return palette(self, screen)
 
     def action_command_palette(self) -> None:
         """Open the command palette, with a placeholder that says what it is for."""
-        from labtui.tui.screens.modals import Actions
+        from labtui.tui.screens.modals import Actions, Palette
 
-        if not isinstance(self.screen, CommandPalette):
-            self.push_screen(CommandPalette([Actions], placeholder="Find an action or a task by its name"))
+        if not isinstance(self.screen, Palette):
+            self.push_screen(Palette([Actions], placeholder="Find an action or a task by its name"))
 
     def action_doctor(self) -> None:
         """Open the doctor, which checks everything that a job needs."""

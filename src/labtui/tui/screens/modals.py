@@ -10,9 +10,9 @@ from typing import Any, ClassVar, TypeVar
 from rich.table import Table
 from rich.text import Text
 from textual import on
-from textual.app import ComposeResult
+from textual.app import ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.command import DiscoveryHit, Hits
+from textual.command import CommandPalette, DiscoveryHit, Hits
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.events import Key
 from textual.screen import ModalScreen, Screen
@@ -296,26 +296,33 @@ class TextScreen(Modal[None]):
             box.refresh(layout=True)
 
 
+class Palette(CommandPalette):
+    """Textual's palette; the program can be left from it, too."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+q", "app.leave", show=False)]
+
+
 class Actions(SystemCommandsProvider):
     """The palette's entries in their own order, not by the alphabet."""
 
     async def discover(self) -> Hits:
-        for name, said, run, _ in self.app.get_system_commands(self.screen):
-            yield DiscoveryHit(name, run, help=said)
+        for name, _, run, _ in self.app.get_system_commands(self.screen):
+            yield DiscoveryHit(name, run)
 
 
-def palette(app: LabApp, screen: Screen[Any]) -> Iterator[tuple[str, str, str, Callable[[], Any]]]:
-    """The palette's entries as name, key, help and callback: actions with keys here, tasks, actions without keys."""
+def palette(app: LabApp, screen: Screen[Any]) -> Iterator[SystemCommand]:
+    """The palette's entries, with key and help: actions with keys here, tasks, actions without keys."""
+    line = "{:<15}{:<6}{}".format
     actions = list(app.active_actions(screen))
     actions.sort(key=lambda each: (bool(each[2]), each[0] is not screen))  # first what is used most
     for node, binding, why_not in actions:
         told = sentences(f"not now: {why_not}", 53) if why_not else binding.tooltip
         run = partial(app.run_action, binding.action, node)
-        yield binding.description, app.get_key_display(binding), told, run
+        yield SystemCommand(line(binding.description, app.get_key_display(binding), told), "", run)
     for row in app.view.tasks:
         go = partial(getattr(screen, "choose_task", app.go_to_task), row.task_id)  # a plan is left first
-        yield f"Task {row.task_id}", "", f"{row.title}  {row.word}", go
-    yield "Theme", "", "light colours, or dark ones again", app.action_change_theme
+        yield SystemCommand(line(f"Task {row.task_id}", "", f"{row.title}  {row.word}"), "", go)
+    yield SystemCommand(line("Theme", "", "light colours, or dark ones again"), "", app.action_change_theme)
 
 
 def problems_text(app: LabApp) -> Text:
