@@ -330,7 +330,9 @@ class Rule(msgspec.Struct, frozen=True):
                 for line, effect, fix, severity in look(context, script):
                     text = script.lines[line - 1] if 0 < line <= len(script.lines) else ""
                     found = {"rule": self.id, "severity": severity or self.severity, "file": script.name}
-                    yield Finding(**found, line=line, text=text.rstrip("\r"), effect=effect, fix=fix)
+                    yield Finding(
+                        **found, line=line, text=text.rstrip("\r"), effect=" ".join(effect.split()), fix=fix
+                    )
 
 
 RULES: dict[str, Rule] = {}

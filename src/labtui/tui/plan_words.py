@@ -320,7 +320,7 @@ def finding_text(plan: Plan, found: PlanFinding, styles: Roles, width: int, *, c
         place += f" of job {', '.join(str(job + 1) for job in found.jobs)}"
     left.append(f"{place}  ", "bold")
     keys = Text()
-    effect = " ".join(finding.effect.split())
+    effect = finding.effect
     if chosen and (finding.fix is not None or found.copy):
         keys.append("b " if found.copy else "f ", f"bold {styles.busy}")
         keys.append("Make the copy" if found.copy else "Fix", styles.soft)

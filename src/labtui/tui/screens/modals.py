@@ -262,7 +262,8 @@ def show_finish(app: LabApp) -> None:
             app.call_later(app.run_action, action, app.main)
 
     choices = (*export, ("escape", "Close", None))
-    app.push_screen(Ask(text, title="All tasks are done", choices=choices), answered)
+    remarks = Text("\n".join(app.view_model.remarks)) if app.view_model.remarks else None
+    app.push_screen(Ask(text, title="All tasks are done", details=remarks, choices=choices), answered)
 
 
 # ------------------------------------------------------------------ pages

@@ -338,9 +338,8 @@ class PlanScreen(FramedScreen):
                     self.app.report(error)
                 self.recompute()
 
-        effect = " ".join(finding.effect.split())
         details = shown if shown.plain else None
-        ask = Ask(text or effect, title=title, details=details, choices=choices, first=True)
+        ask = Ask(text or finding.effect, title=title, details=details, choices=choices, first=True)
         self.app.push_screen(ask, answered)
 
     def action_start_copy(self) -> None:
@@ -431,7 +430,7 @@ class PlanScreen(FramedScreen):
         elif errors := plan.errors:
             found, more = errors[0], f" {len(errors) - 1} more after this one." if len(errors) > 1 else ""
             mend = COPY if found.copy else FIX if found.finding.fix is not None else EDIT
-            self._offer(found, (mend, OVERRIDE, BACK), f"{' '.join(found.finding.effect.split())}{more}")
+            self._offer(found, (mend, OVERRIDE, BACK), f"{found.finding.effect}{more}")
         elif not confirmed and (warnings := plan_words.confirmation(plan)).plain:
             text = f"Submit {self.step.label.removeprefix('Submit ')}?"
             ask = Ask(text, details=warnings, choices=yes_or_no("Submit", "Not yet"))

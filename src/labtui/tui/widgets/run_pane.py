@@ -200,12 +200,11 @@ class RunPane(Pane, Vertical):
         """Why `text` is not a valid time limit (minutes) for the run's job now; "" if it is. Slurm is not asked."""
         from labtui.slurm.states import early_end_refusal
 
+        if not (text.isascii() and text.isdecimal()):
+            return "Enter a whole number of minutes."
         submission = self.app.view.every[run_id].submission
-        minutes = int(text) if text.isascii() and text.isdecimal() else 0
-        refusal = early_end_refusal(submission, minutes) if submission is not None else None
-        if refusal is not None:
-            return f"{refusal.sentence} {refusal.hint}"
-        return "" if minutes else "Enter a whole number of minutes."
+        refusal = early_end_refusal(submission, int(text)) if submission is not None else None
+        return f"{refusal.sentence} {refusal.hint}" if refusal is not None else ""
 
 
 def _why_over(line: RunLine) -> str:
