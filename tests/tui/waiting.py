@@ -74,12 +74,15 @@ async def open_plan(app: Any, pilot: Pilot[Any], task: str = "10.5", *, again: b
 
 def focus_at(screen: Any, row: int, column: str) -> None:
     """Move the cursor of a plan's table to a cell."""
-    screen.query_one(PlanTable).cursor_coordinate = Coordinate(row, screen.columns.index(column))
+    table = screen.query_one(PlanTable)
+    table.cursor_coordinate = Coordinate(row, table.get_column_index(column))
 
 
 def ready(screen: Any) -> bool:
     """Whether the screen is a plan with all its previews."""
-    return isinstance(screen, PlanScreen) and bool(screen.columns) and screen.plan.checked
+    return (
+        isinstance(screen, PlanScreen) and bool(screen.query_one(PlanTable).columns) and screen.plan.checked
+    )
 
 
 def types(app: Any) -> bool:

@@ -175,9 +175,8 @@ def run_check(args: argparse.Namespace) -> int:
         view = terminal.checked(lab, View.of(lab.session, edition=edition))
         lines = {line.task_id: line for line in view.tasks}
         bill = lab_cost(lab.state)
-    checks = tuple(view.checks.values())
-    far = progress(edition, checks)
-    wanted = [check for check in checks if check.task_id in task_ids]
+    far = progress(edition, tuple(view.checks.values()))
+    wanted = [check for check in view.checks.values() if check.task_id in task_ids]
     if args.json:
         titles = {task.id: task.title for task in edition.tasks}
         rows = [msgspec.to_builtins(check) | {"title": titles[check.task_id]} for check in wanted]

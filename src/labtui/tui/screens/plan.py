@@ -69,7 +69,6 @@ class PlanScreen(FramedScreen):
     def __init__(self, plan: Plan) -> None:
         super().__init__()
         self.plan = plan
-        self.columns: list[str] = []
         self.sending = False  # whether to submit as soon as the files are checked
         self.sent = False  # then the new runs are the plan's own
 
@@ -117,8 +116,8 @@ class PlanScreen(FramedScreen):
     @property
     def place(self) -> tuple[int, str]:
         """The row's index and the column's key at the cursor."""
-        cursor = self.query_one(PlanTable).cursor_coordinate
-        return cursor.row, self.columns[cursor.column]
+        table = self.query_one(PlanTable)
+        return table.cursor_row, table.ordered_columns[table.cursor_column].key.value or ""
 
     @property
     def job(self) -> int:
@@ -133,8 +132,8 @@ class PlanScreen(FramedScreen):
 
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
         """None, so that there is no key, for what makes no sense here; why there is no job, or no other one."""
-        if not self.columns or len(self.query("PlanTable, #findings")) < 2:  # not yet there, or closing
-            return ""
+        if len(self.query("PlanTable, #findings")) < 2 or not self.query_one(PlanTable).columns:
+            return ""  # not yet there, or closing
         if action in ("send", "script", "edit", "test_only") and not self.plan.drafts:
             return plan_words.nothing_to_send(self.plan)
         if action == "next_form" and not self.plan.next_form:
@@ -169,7 +168,6 @@ class PlanScreen(FramedScreen):
         """Repaint the whole plan."""
         plan, styles, width = self.plan, roles(self.app), self.query_one("#title").size.width
         columns, rows = plan_words.table_of(plan, width or self.size.width)
-        self.columns = [each.key for each in columns]
         self.query_one(PlanTable).sync(columns, rows)
         self.set_class(len(rows) + 3 * len(plan.found) > 7, "-many")
         step, figures = plan_words.step(plan), plan_words.ticket(plan)
