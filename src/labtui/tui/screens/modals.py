@@ -19,6 +19,7 @@ from textual.screen import ModalScreen, Screen
 from textual.system_commands import SystemCommandsProvider
 from textual.widgets import Button, Footer, Input, Static
 
+from labtui.cluster.local_files import expand_home
 from labtui.doctor.findings import SIGNS, Check, summary, worst_status
 from labtui.domain.model import RunPhase
 from labtui.domain.state import LIVE
@@ -92,7 +93,7 @@ class Ask(Modal[str | None]):
             if self.heading:
                 yield Static(Text(self.heading, style="bold"), markup=False)
             yield Static(Text(self.text), markup=False, classes="dialog-text")
-            if self.details is not None:
+            if self.details:
                 with VerticalScroll(classes="dialog-details", can_focus=False):
                     yield Static(self.details, markup=False)
             if self.entry is not None:
@@ -184,12 +185,8 @@ LOST = (
 )
 
 
-def _folder(text: str) -> Path:
-    return Path(text).expanduser().absolute()
-
-
 def _why_not_new(folder: str) -> str:
-    there = folder and _folder(folder).exists()
+    there = folder and expand_home(folder).exists()
     return f"{folder} exists already: name a new folder." if there else "" if folder else "Name a new folder."
 
 
@@ -211,7 +208,7 @@ async def ask_before_leaving(app: LabApp, *, kept: bool) -> None:
             check=_why_not_new,
         )
         if (text := await app.push_screen_wait(place)) is not None:
-            app.keep_in = _folder(text)
+            app.keep_in = expand_home(text).absolute()
             break
     if answer:
         app.exit(0)
@@ -262,11 +259,8 @@ def show_finish(app: LabApp) -> None:
             app.call_later(app.run_action, action, app.main)
 
     choices = (*export, ("escape", "Close", None))
-    remarks = Text("\n".join(app.view_model.remarks)) if app.view_model.remarks else None
+    remarks = Text("\n".join(app.view_model.remarks))
     app.push_screen(Ask(text, title="All tasks are done", details=remarks, choices=choices), answered)
-
-
-# ------------------------------------------------------------------ pages
 
 
 class TextScreen(Modal[None]):
@@ -294,7 +288,6 @@ class TextScreen(Modal[None]):
         """Make the text again."""
         for box in self.query("#page-text").results(Static):
             box.update(self.make())
-            box.refresh(layout=True)
 
 
 class Palette(CommandPalette):
@@ -312,11 +305,10 @@ class Actions(SystemCommandsProvider):
 
 
 def palette(app: LabApp, screen: Screen[Any]) -> Iterator[SystemCommand]:
-    """The palette's entries, with key and help: actions with keys here, tasks, actions without keys."""
+    """The palette's entries, with key and help: actions with keys here (most used first), tasks, the theme."""
     line = "{:<15}{:<6}{}".format
-    actions = list(app.active_actions(screen))
-    actions.sort(key=lambda each: (bool(each[2]), each[0] is not screen))  # first what is used most
-    for node, binding, why_not in actions:
+    actions = app.active_actions(screen)
+    for node, binding, why_not in sorted(actions, key=lambda each: (bool(each[2]), each[0] is not screen)):
         told = sentences(f"not now: {why_not}", 53) if why_not else binding.tooltip
         run = partial(app.run_action, binding.action, node)
         yield SystemCommand(line(binding.description, app.get_key_display(binding), told), "", run)

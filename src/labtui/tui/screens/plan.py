@@ -336,8 +336,7 @@ class PlanScreen(FramedScreen):
                     self.app.report(error)
                 self.recompute()
 
-        details = shown if shown.plain else None
-        ask = Ask(text or finding.effect, title=title, details=details, choices=choices, first=True)
+        ask = Ask(text or finding.effect, title=title, details=shown, choices=choices, first=True)
         self.app.push_screen(ask, answered)
 
     def action_start_copy(self) -> None:
