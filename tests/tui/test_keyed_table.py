@@ -8,7 +8,7 @@ from typing import Any
 from rich.text import Text
 from textual.app import App, ComposeResult
 
-from labtui.tui.widgets.run_pane import KeyedTable, Rows, TableColumn
+from labtui.tui.widgets.run_pane import KeyedTable, Rows, TableColumn, fit
 from tests.tui.waiting import text_of, until
 
 COLUMNS = (TableColumn("name", "name", width=9), TableColumn("value", "value", right=True, width=13))
@@ -70,3 +70,11 @@ async def test_a_change_of_words_or_of_colour_alone_is_shown_and_markup_is_text(
         assert "node[a1]" in text_of(app) and "[red]12345678" in text_of(app)
         table.sync(COLUMNS, new | {"a": ("run", Text.assemble(("do", "#b3261e"), "ne"))})
         await until(pilot, lambda: colour_of(app, "do") == "#b3261e")
+
+
+def test_a_column_that_fits_is_shown_though_a_wider_one_before_it_does_not():
+    titles = {"run": ("run", 3), "rate": ("images/s", 8), "cost": ("GPU-h", 5), "state": ("", 18)}
+    shown = {
+        width: [each.key for each in fit(titles, ("state",), ("cost", "rate"), width)] for width in (31, 32)
+    }
+    assert shown == {31: ["run", "state"], 32: ["run", "cost", "state"]}

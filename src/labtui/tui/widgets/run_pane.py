@@ -40,14 +40,14 @@ def fit(
 ) -> list[TableColumn]:
     """A column for each title and its width, by key; those named in `texts` are for words, the others for numbers.
 
-    The first of `optional` are left out, as few as need be; the last column takes what the others leave.
+    Of `optional`, the last fit in first; the last column takes what the others leave.
     """
-    columns = [TableColumn(name, title, name not in texts, cells) for name, (title, cells) in titles.items()]
-    for name in ("", *optional):
-        columns = [each for each in columns if each.key != name]
-        left = width - 2 - sum(each.width + 2 for each in columns[:-1])
-        if left >= columns[-1].width:
-            break
+    every = [TableColumn(name, title, name not in texts, cells) for name, (title, cells) in titles.items()]
+    columns = [each for each in every if each.key not in optional]
+    for name in ("", *reversed(optional)):
+        more = [each for each in every if each in columns or each.key == name]
+        if (free := width - 2 - sum(each.width + 2 for each in more[:-1])) >= more[-1].width or not name:
+            columns, left = more, free
     return [*columns[:-1], replace(columns[-1], width=max(columns[-1].width, left))]
 
 
