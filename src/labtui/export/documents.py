@@ -66,8 +66,7 @@ def _page(page: Page, folder: Path, *, slides: bool) -> dict[str, Any]:
     """The JSON of a page; its charts are one picture in its final size, so that 15 pt stay 15 pt."""
     found: dict[str, Any] = _json_value(page, folder)
     found["answers"] = [_json_value(a, folder) for a in (answers_of(page) if slides else page.answered)]
-    found["columns"] = answer_columns(page)
-    found["chart"] = None
+    found |= {"columns": answer_columns(page), "chart": None}
     if page.charts:
         height = chart_height(page)
         if not slides:

@@ -1,6 +1,5 @@
 """The style of exported charts, and what both drawers share: colours, limits, ticks, texts at marks."""
 
-import functools
 import io
 import logging
 import math
@@ -13,6 +12,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from msgspec.structs import replace
+from PIL import ImageFont
+from PIL.PngImagePlugin import PngInfo, putchunk
 
 from labtui.domain.run import Mark, mark_words
 from labtui.results.charts import ChartSpec, Look, Point, Series, distinct, lowest, value_text
@@ -22,6 +23,7 @@ FONT = "Carlito"
 """Shipped with its licence (SIL Open Font Licence); it has the widths of Calibri, which PowerPoint uses."""
 FONTS = Path(str(files("labtui.export").joinpath("fonts")))
 FONT_FILES = sorted(FONTS.glob("*.ttf"))
+_FACE = ImageFont.truetype(FONT_FILES[-1], 100)
 SERIES = ("#12406B", "#C2500A", "#26A282", "#8E5AA8", "#8A5A00")
 """By the hues of `results.charts`, networks first; distinct in grey and for colour-blind readers, too."""
 TONES = (0.0, 0.25, 0.4, 0.5)
@@ -94,7 +96,6 @@ def chart_style(*, outlines: bool = True) -> Iterator[None]:
 def png(svg: str, about: Mapping[str, str]) -> bytes:
     """The pixels of a drawing with texts about it; Typst makes them in less than half of Matplotlib's time."""
     import typst
-    from PIL.PngImagePlugin import PngInfo, putchunk
 
     page = typst.Compiler(str(files("labtui.export") / "picture.typ"), ignore_system_fonts=True)
     made: Any = page.compile(format="png", ppi=DPI, sys_inputs={"svg": svg})
@@ -162,16 +163,9 @@ def rows_of(parts: Sequence[ChartSpec]) -> int:
     return 1 if len(parts) <= (5 if all(len(each.measured) == 1 for each in parts) else 3) else 2
 
 
-@functools.lru_cache(maxsize=1)
-def _font_face() -> Any:
-    from PIL import ImageFont
-
-    return ImageFont.truetype(str(FONT_FILES[-1]), 100)
-
-
 def inches(text: str, size: float) -> float:
     """The width in inches of a text on one line; `size` in points."""
-    return float(_font_face().getlength(text)) * size / 7200
+    return _FACE.getlength(text) * size / 7200
 
 
 def widths(specs: Sequence[ChartSpec]) -> list[float]:

@@ -110,15 +110,15 @@ def figure_of(specs: Sequence[ChartSpec], width: float, height: float) -> Any:
         if len(parts := panels(spec)) > 1:
             _draw_panels(place, spec, parts)
         else:
-            _draw(place.subplots(), spec, named=spec is specs[0] or not names_alike(spec, specs[0]))
+            _draw(place.subplots(), spec, named=shows_names(spec, specs[0]))
     return figure
 
 
-def names_alike(one: ChartSpec, other: ChartSpec) -> bool:
-    """Whether two charts have the same names, shown once where colours tell the lines apart."""
-    lines = one.measured
-    alike = one.kind == other.kind and [s.name for s in lines] == [s.name for s in other.measured]
-    return alike and (one.kind != "lines" or len({s.hue for s in lines}) == len(lines))
+def shows_names(spec: ChartSpec, first: ChartSpec) -> bool:
+    """Whether a chart shows its names: not those of the first beside it where colours tell the lines apart."""
+    lines = spec.measured
+    alike = spec.kind == first.kind and [s.name for s in lines] == [s.name for s in first.measured]
+    return spec is first or not alike or (spec.kind == "lines" and len({s.hue for s in lines}) < len(lines))
 
 
 def _draw_panels(part: Any, spec: ChartSpec, parts: Sequence[ChartSpec]) -> None:
@@ -235,13 +235,12 @@ def _draw_line(axes: Axes, spec: ChartSpec, series: Series, look: Look, shift: f
 
 def name_line(axes: Axes, series: Series, text: str, colour: str, *, bold: bool) -> None:
     """Put a label at the line's end, a little below if the line rises, else above; `spread_names` moves it."""
-    last = series.points[-1]
+    last, aside = series.points[-1], (10, 12 * drawing.free_side(series))
     if text:
-        note = axes.annotate(
-            text, (last.x, last.y), (10, 12 * drawing.free_side(series)), textcoords="offset points", zorder=6,
-            color=colour, va="center", weight="bold" if bold else "normal", annotation_clip=False, path_effects=_halo(),
+        axes.annotate(
+            text, (last.x, last.y), aside, textcoords="offset points", zorder=6, gid="name", path_effects=_halo(),
+            color=colour, va="center", weight="bold" if bold else "normal", annotation_clip=False,
         )  # fmt: skip
-        note.set_gid("name")
 
 
 def spread_names(axes: Any) -> None:

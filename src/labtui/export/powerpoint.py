@@ -25,7 +25,7 @@ from labtui.export.documents import BOTTOM, GUTTER, LEFT, TOP, run_text
 from labtui.export.drawing import WIDTH, inches, panels, rows_of
 from labtui.export.hand_in import Answer, Block, CodeLine, Document, Listing, Page, Paragraph, Run, plain
 from labtui.export.markdown import PNG_DPI, formula_picture
-from labtui.export.plots import names_alike
+from labtui.export.plots import shows_names
 from labtui.export.powerpoint_charts import Box, add_chart
 from labtui.results.charts import ChartSpec
 from labtui.results.numbers import Table, clean
@@ -190,9 +190,9 @@ class _Slides:
             return
         shares, x = drawing.widths(charts), LEFT
         for spec, share in zip(charts, shares, strict=True):
-            named = spec is charts[0] or not names_alike(spec, charts[0])
-            self.chart(spec, (x, self.y, WIDTH * share / sum(shares) - 0.1, height), named=named)
-            x += WIDTH * share / sum(shares)
+            wide = WIDTH * share / sum(shares)
+            self.chart(spec, (x, self.y, wide - 0.1, height), named=shows_names(spec, charts[0]))
+            x += wide
         self.y += height + 0.1
 
     def chart(self, spec: ChartSpec, box: Box, *, named: bool = True, head: float = 0.0) -> None:

@@ -146,8 +146,7 @@ def _style_lines(chart: Any, spec: ChartSpec, box: Box, *, named: bool) -> None:
     """Set style, error bars and labels of all lines; labels at line ends do not touch."""
     drawn, height = _drawn_series(spec), box[3] * 72
     shown, seen = spec.measured, looks(spec.measured)
-    named = named and len(shown) > 1
-    names = dict(zip((each.name for each in shown if named), spec.names, strict=False))
+    names = {s.name: name for s, name in zip(shown, spec.names, strict=True) if named and len(shown) > 1}
     ends: list[tuple[Any, Series, str, Any]] = []
     for native, series in zip(chart.plots[0].series, drawn, strict=True):
         native.smooth = False
