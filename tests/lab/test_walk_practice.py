@@ -13,6 +13,7 @@ from labtui.results.measured import measured_from_state
 from labtui.session.labs import load_edition
 from tests.lab import walk
 from tests.lab.marks import MARKED, unmarked
+from tests.lab.mistakes import HEAD
 from tests.lab.test_editions import IDS
 from tests.results.helpers import published
 
@@ -70,6 +71,39 @@ def test_a_training_on_one_node_on_two_by_srun_and_on_eight(cluster, tmp_path):
         assert run.gpu_memory.lo == 53
         rate = MICRO["throughput"][MICRO["gpus"].index(size)]
         assert run.images / run.epochs[1].seconds.value == pytest.approx(rate, rel=0.02)
+
+
+WORKERS = (
+    HEAD
+    + """[[tasks]]
+id = "1"
+title = "4 and 16 GPUs"
+what = "w"
+why = "y"
+checks = [{ kind = "runs" }]
+files = ["tensorflow/train_multiworker.py"]
+[[tasks.sweeps]]
+form = "srun-python"
+model = "ResNet50"
+gpus = [4, 16]
+batch = 1024
+epochs = 3
+script = "tensorflow/train_multiworker.py"
+options = ["--image_size", "128"]
+"""
+)
+
+
+def test_workers_of_tensorflow_on_several_nodes(cluster, tmp_path):
+    (tmp_path / "workers.toml").write_text(WORKERS, encoding="utf-8")
+    with walk.practised(cluster, tmp_path / "lab", str(tmp_path / "workers.toml")) as session:
+        walk.submit(session, "1", PlanOverrides(qos="acc_training"))
+        walk.finish(session)
+        state = session.state
+        rows = compute_results(measured_from_state(state)).rows
+    assert {(run.outcome, len(run.epochs)) for run in state.runs.values()} == {("completed", 3)}
+    assert sorted(one.nodes for one in state.submissions.values()) == [1, 4]
+    assert [row.n_gpus for row in rows] == [4, 16] and all(row.mark == "practice" for row in rows)
 
 
 def test_a_tweaked_copy_is_a_run_of_its_own_beside_the_original(cluster, tmp_path):
