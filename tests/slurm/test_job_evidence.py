@@ -1,5 +1,6 @@
 """When the queue is read, and what its answers are evidence of."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -8,7 +9,7 @@ from labtui.domain.model import JobPhase, JobView, RunPhase, SubmissionStatus
 from labtui.slurm import queue
 from labtui.slurm.job_evidence import differs, observe, view_if_unanswered
 from labtui.slurm.queue import POLLS_PER_MINUTE, QueueAnswer, job_row, next_poll_at, poll_delay
-from labtui.slurm.states import FINISHED
+from labtui.slurm.states import FINISHED, end_reason, reason_words
 from tests import changes
 from tests.changes import after, seen
 from tests.slurm.test_submission_queue import planned, status
@@ -114,6 +115,16 @@ def test_the_expected_start_is_on_the_clusters_clock_as_all_times_of_a_job():
     row = job_row(told)
     lab = after(seen(observe(lab, QueueAnswer(jobs=(row,), server_time=9_000.0), 10.0)), state=lab)
     assert lab.submissions["t1"].job.start_estimate == 9_600.0
+
+
+@pytest.mark.parametrize(("state", "reason", "told"), [
+    *(("CANCELLED", each, "") for each in ("Priority", "Resources", "JobHeldUser", "None", "AssocGrpGRES")),
+    *(("RUNNING", "Priority", ""), ("FAILED", "BadConstraints", "No node can ever give what it asks for.")),
+    ("FAILED", "RaisedSignal:53(Real-time signal 19)", "Its script was ended by a signal."),
+])  # fmt: skip
+def test_a_job_that_is_over_is_explained_only_by_a_reason_that_ended_it(state, reason, told):
+    job = job_row({"job_id": "7", "state": state, "reason": reason})
+    assert (end_reason(job), reason_words(job.phase, job.reason)) == (told, told)
 
 
 def test_a_restart_that_nobody_saw_is_known_when_the_queue_speaks_again():

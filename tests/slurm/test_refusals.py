@@ -113,6 +113,7 @@ def test_every_reason_is_explained(reason):
 @pytest.mark.parametrize(("reason", "words"), [
     *(("(Priority)", "higher priority"), ("JobHeldUser", "`labtui release RUN`")),
     ("ReqNodeNotAvail, UnavailableNodes:as01r1b[01-99]", "maintenance"),
+    ("RaisedSignal:53(Real-time signal 19)", "ended by a signal"),
     *(("launch failed requeued held", "held"), ("QOSMaxJobsPerUserLimit", "running jobs")),
     *(("QOSGrpNodeLimit", "All jobs of this QoS together"), ("AssocGrpGRESMinutes", "budget")),
     *(("QOSMaxWallDurationPerJobLimit", "more time"), ("QOSMaxGRESPerUser", "GPUs")),
@@ -131,6 +132,5 @@ def test_a_refused_hold_says_why_and_only_a_job_that_waits_gets_advice():
         read(control("hold", "7"), "", "it is already running", 1)
     assert (runs.value.reason, runs.value.hint) == ("running", "Only a job that waits can be held.")
     assert "Cancel it" in reason_words("queued", "BadConstraints"), "as `labtui queue` asks"
-    assert reason_words(JobPhase.FINISHED, "BadConstraints") == "BadConstraints"
     assert reason_words(JobPhase.QUEUED, "") == ""
     assert reason_words("finished", "NonZeroExitCode") == "Its script ended with an error."

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from labtui.domain.model import JobPhase, JobView
 from labtui.slurm import remote_command
 from labtui.slurm.remote_command import PROGRAM_LIMIT_S, Call, CommandResult, shell_file
-from labtui.slurm.states import phase_of, plain_state
+from labtui.slurm.states import ENDED_BY, phase_of, plain_state
 from labtui.slurm.values import duration_seconds, epoch_seconds, job_id, number
 
 _ACCOUNTING = (
@@ -90,7 +90,7 @@ def job_row(fields: Mapping[str, str], *, evidence: str = "squeue") -> JobView:
     minutes, elapsed = number(fields.get("minutes", "")), number(fields.get("elapsed", ""))
     state, start = plain_state(fields["state"]), epoch_seconds(fields.get("start", ""))
     phase, reason = phase_of(state), fields.get("reason", "").strip()
-    held_in_vain = reason.startswith("JobHeld") and phase is not JobPhase.QUEUED  # held after its start
+    past = phase is not JobPhase.QUEUED and not reason.startswith(ENDED_BY)  # why it waited before it ran
     estimated = evidence == "squeue" and phase is JobPhase.QUEUED
     given = {name: fields.get(name, "") for name in _TEXTS}
     texts: dict[str, Any] = {name: "" if text.strip() in _EMPTY else text for name, text in given.items()}
@@ -98,7 +98,7 @@ def job_row(fields: Mapping[str, str], *, evidence: str = "squeue") -> JobView:
         job_id=fields["job_id"],
         phase=phase,
         slurm_state=state,
-        reason="" if reason in _EMPTY | {"None"} or held_in_vain else reason,
+        reason="" if reason in _EMPTY | {"None"} or past else reason,
         submit_time=epoch_seconds(fields.get("submit", "")),
         start_estimate=start if estimated and not reason.startswith("JobHeld") else None,
         start_time=None if estimated else start,

@@ -54,6 +54,8 @@ FINISHED: dict[str, str] = _STATES["finished"]
 OUTCOMES: dict[str, Outcome] = _STATES["outcomes"]
 """The outcome of a run by its job's final state, if its log does not tell it."""
 SHORT: dict[str, str] = _STATES["short"]
+ENDED_BY = tuple(_STATES["ended_by"])
+"""How Slurm's reasons begin that say why a job ended; all others say why it waits."""
 
 
 def plain_state(text: str) -> str:
@@ -78,20 +80,16 @@ def phase_of(state: str) -> JobPhase:
 
 
 def reason_words(phase: str | None, reason: str) -> str:
-    """Slurm's reason, explained if the job waits or has failed; `phase` is a JobPhase or its word."""
+    """Slurm's reason, explained if the job waits or was ended; `phase` is a JobPhase or its word."""
     if reason and phase == JobPhase.QUEUED:
         return f"{reason}: {explain_reason(reason)}"
-    return first_sentence(explain_reason(reason)) if reason in _FAILED_BY else reason  # its log will say more
+    return first_sentence(explain_reason(reason)) if reason.startswith(ENDED_BY) else reason
 
 
 def end_reason(job: JobView | None) -> str:
     """Why Slurm ended a job, in one sentence; "" if it is not over, or Slurm does not say."""
     over = job is not None and job.phase is JobPhase.FINISHED
     return first_sentence(explain_reason(job.reason)) if job and over else ""  # others are for jobs that wait
-
-
-_FAILED_BY = ("NonZeroExitCode", "RaisedSignal", "JobLaunchFailure")
-"""Slurm's reasons that name how a job's script failed."""
 
 
 def explain_reason(reason: str) -> str:
@@ -103,7 +101,7 @@ def explain_reason(reason: str) -> str:
     for text, sentence in known.items():
         if " " in text and words.lower().startswith(text):
             return sentence
-    name = re.split(r"[,\s(]", words, maxsplit=1)[0]
+    name = re.split(r"[,:\s(]", words, maxsplit=1)[0]
     if found := known.get(name) or known.get(name.removesuffix("Limit")):
         return found
     limits = sentences()["limits"]
