@@ -16,7 +16,7 @@ from labtui.domain.tuning import tuning_of
 from labtui.export.contents import Measurements
 from labtui.export.tables import csv_text, markdown_text
 from labtui.results.catalogue import _learning_message, catalogue
-from labtui.results.charts import distinct, line_pieces, lowest
+from labtui.results.charts import distinct, line_pieces, looks, lowest
 from labtui.results.compute import compute_results
 from labtui.results.measured import MeasuredRun, measured_from_reports
 from labtui.results.report import report_text, results_json, short_report
@@ -280,6 +280,21 @@ def run_of(table: dict[str, Any], row: dict[str, Any]) -> MeasuredRun:
 def study_results() -> Results:
     tables = [table for table in RUNS if "software" not in table]
     return compute_results([run_of(table, row) for table in tables for row in table["rows"]])
+
+
+def test_a_policy_looks_the_same_in_every_chart_even_where_one_has_no_line():
+    rows = RUNS[0]["rows"]
+    scaled = [("naive", 0), ("linear", 0), ("constant", 0), *(("stepping", n) for n in (1, 2, 3))]
+    tables = [RUNS[0] | {"policy": name, "warmup": epochs} for name, epochs in scaled]
+    early = run_of(RUNS[0] | {"policy": "gradual", "warmup": 2}, rows[0])
+    charts = catalogue(compute_results([early, *(run_of(table, row) for table in tables for row in rows)]))
+    time, over = (chart.measured for chart in charts if chart.family in ("batch-accuracy", "epoch-time"))
+    seen, shown = (
+        looks(over),
+        {each.short: look for each, look in zip(time, looks(time).values(), strict=True)},
+    )
+    assert len({look.mark for look in seen.values()}) == 6 and {*seen} - {*shown} == {"gradual, warm-up 2"}
+    assert all(look == seen.get(name, look) for name, look in shown.items())
 
 
 def test_the_three_charts_of_a_study():

@@ -45,7 +45,7 @@ def by_line(results: Results, *, marked: bool, sizes: Iterable[int] = ()) -> dic
     """
     rows = [row for row in results.rows if bool(row.mark) is marked]
     lines = [*scaling_lines(rows), *(line for each in program_lines(results.programs) for line in each)]
-    several, seen = Counter(line.last.model for line in lines), scaling_charts.looks_of(lines)
+    several, seen = Counter(line.last.model for line in lines), scaling_charts.looks_of(lines, rows)
     found: dict[str, Callable[[], Charts]] = {}
     for line, short in zip(lines, distinct([line.name for line in lines]), strict=True):
         alone = several[line.last.model] == 1
@@ -113,7 +113,7 @@ def _charts_of(results: Results, *, alone: bool) -> Iterable[ChartSpec]:
         yield from scaling_charts.cpu_gpu_charts(results.rows)
     for quantity in (*messages.SCALING, "whole-training"):
         for unit, alike in by_unit.items():  # images and tokens share no axis
-            chart = scaling_charts.quantity_chart(quantity, alike)
+            chart = scaling_charts.quantity_chart(quantity, alike, results.rows)
             yield replace(chart, key=f"{chart.key}-{unit}") if len(by_unit) > 1 else chart
     yield scaling_charts.loss_chart(lines)
     studies = list(study_charts(results))
@@ -298,8 +298,11 @@ def study_charts(results: Results) -> Iterator[ChartSpec]:
     yield _over_epochs("error", errors, message=messages.study_message("error", lines, alone) + where)
     yield _rate_chart(rates)
     ticks = tuple((float(at), f"{at:,}") for at in sorted({at for line in lines.values() for at in line}))
-    hues = scaling_charts.hues_of_policies(tuned)
-    series = [Series(name=name, points=tuple(line.values()), hue=hues[name]) for name, line in lines.items()]
+    looks = scaling_charts.looks_of_policies(results.rows)
+    series = [
+        Series(name=name, points=tuple(line.values()), hue=looks[name].hue, look=looks[name])
+        for name, line in lines.items()
+    ]
     message = messages.study_message("accuracy", lines, alone) + where
     chart = make_chart("batch-accuracy", series, message=message, x_ticks=ticks, **over)
     yield specs.doubling_axes(chart)

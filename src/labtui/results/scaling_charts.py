@@ -11,7 +11,7 @@ from labtui.results import charts as specs
 from labtui.results import messages, numbers, scaling
 from labtui.results.charts import ChartSpec, Point, Series, interval_point, make_chart
 from labtui.results.grouping import devices, natural
-from labtui.results.measured import MeasuredRun, longest, policy
+from labtui.results.measured import longest, policy
 from labtui.results.numbers import percent_text, rate_text, ratio_text, seconds_text, shown_bounds
 from labtui.results.rows import ResultRow, Results, of_rows
 from labtui.results.scaling import Outlook, ScalingLine, lost_efficiency, scaling_lines
@@ -21,14 +21,15 @@ _TEXTS = {"s": seconds_text, "": rate_text, "×": ratio_text, "%": percent_text}
 _IDEAL = Series(name="ideal", points=(), role="ideal")
 
 
-def quantity_chart(family: str, lines: Sequence[ScalingLine]) -> ChartSpec:
+def quantity_chart(family: str, lines: Sequence[ScalingLine], every: Sequence[ResultRow] = ()) -> ChartSpec:
     """One quantity over the number of GPUs or processes for some lines; a speedup also gets its ideal line.
 
-    Sizes that were tried but have no mark are on the axis as well: no line is drawn across them.
+    Sizes that were tried but have no mark are on the axis as well: no line is drawn across them. `every` row of a study
+    counts for the looks of its policies.
     """
     given, whole = len(lines), family == "whole-training"
     lines = _of_one_length(lines) if whole else lines
-    seen = looks_of(lines)  # of all lines, so that one keeps its look where another has no value
+    seen = looks_of(lines, every)  # of all lines, so that one keeps its look where another has no value
     series = [
         Series(name=line.name, short=short, points=points, hue=seen[line.name].hue, look=seen[line.name])
         for line, short in zip(lines, specs.distinct([line.name for line in lines]), strict=True)
@@ -82,18 +83,22 @@ def _whole_message(lines: Sequence[ScalingLine]) -> str:
     return f"The whole training of {name} takes {', '.join(told)}"
 
 
-def looks_of(lines: Sequence[ScalingLine]) -> dict[str, specs.Look]:
-    """The look of each line, by name: a colour for each network, or for each policy of a study of one."""
-    hues = specs.hues_of(line.last.model for line in lines)
+def looks_of(lines: Sequence[ScalingLine], every: Sequence[ResultRow]) -> dict[str, specs.Look]:
+    """The look of each line, by name: a colour for each network, or for each policy of `every` row of a study."""
     names = {line.name: line.last.model for line in lines}
-    if len(hues) == 1 < len(found := hues_of_policies(line.last.members[-1] for line in lines)):
-        hues, names = found, {line.name: policy(line.last.members[-1]) for line in lines}
+    hues = specs.hues_of(names.values())
+    if len(hues) == 1 < len(found := looks_of_policies(every)):
+        names = {line.name: policy(line.last.members[-1]) for line in lines}
+        first = {of: name for name, of in reversed(names.items())}
+        # a policy without a line keeps its place
+        hues, names = specs.hues_of(found), {first.get(of, of): of for of in found} | names
     return specs.looks([Series(name=name, points=(), hue=hues[of]) for name, of in names.items()])
 
 
-def hues_of_policies(runs: Iterable[MeasuredRun]) -> dict[str, int]:
-    """The colour of each policy of some runs, the same in every chart; runs without one come last."""
-    return specs.hues_of(sorted(set(map(policy, runs)), key=lambda name: (not name, name)))
+def looks_of_policies(rows: Iterable[ResultRow]) -> dict[str, specs.Look]:
+    """The look of each policy of some rows, the same in every chart; runs without one come last."""
+    found = sorted({policy(run) for row in rows for run in row.members}, key=lambda name: (not name, name))
+    return specs.looks([Series(name=name, points=(), hue=hue) for name, hue in specs.hues_of(found).items()])
 
 
 def _program_fields(row: ResultRow, program: Program, family: str) -> dict[str, Any]:
