@@ -137,5 +137,7 @@ def test_a_profile_that_an_earlier_version_wrote_is_read():
     assert parse_profile(f"{text}memory_gb_per_node = 512\n", "old") == parse_profile(text, "old")
     with pytest.raises(DataError, match=r"profile old has no setting `dat_dir`\. Did you mean `data_dir`"):
         parse_profile(f'{text}dat_dir = "/x"\n', "old")
+    with pytest.raises(DataError, match="profile old has no setting ``"):
+        parse_profile(f'{text}"" = 1\n', "old")
     with pytest.raises(DataError, match="must be a whole path"):
         parse_profile(f'{text}[launch]\ncontainer = "my.sif"\n', "old")

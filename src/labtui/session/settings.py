@@ -108,7 +108,7 @@ def read_settings(path: Path) -> Settings:
 
 def _refuse_unknown(table: Mapping[str, Any], known: Sequence[str], place: str) -> None:
     """Raise DataError for a key of a table that is none of the `known` ones."""
-    if unknown := next((key for key in table if key not in known), None):
+    if (unknown := next((key for key in table if key not in known), None)) is not None:
         from labtui.lab.edition_rules import suggest
 
         near, names = suggest(unknown, known, "`{}`"), ", ".join(known)
