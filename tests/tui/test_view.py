@@ -686,8 +686,8 @@ def test_a_task_takes_as_many_lines_of_the_list_while_it_runs():
 
 
 @pytest.mark.parametrize(("batch", "advice"), [
-    (8192, "The task plans a batch of 2,048 per GPU, on every size."),
-    (2048, "Halve the batch on every size: 1,024 per GPU."),
+    (8192, "Try a batch of 2,048 per GPU, the same on every size."),
+    (2048, "Try a batch of 1,024 per GPU, the same on every size."),
     (1, "There is no smaller batch. R plans it as it was."),
     (0, "Set a smaller batch, then submit mine.slurm again. R plans it as it was."),
 ])  # fmt: skip

@@ -157,9 +157,7 @@ def _after_oom(view: View, line: RunLine) -> NextStep:
         other = f"Set a smaller batch, then submit {own} again" if own else "There is no smaller batch"
         return NextStep("Run again", f"{other}. R plans it as it was.")
     batch = smaller_batch(spec, view.edition.task(run.task_id) if view.edition is not None else None)
-    half = f"Halve the batch on every size: {batch:,} per GPU."
-    other = f"The task plans a batch of {batch:,} per GPU, on every size."
-    return NextStep("Run again", half if batch == spec.per_gpu_batch // 2 else other)
+    return NextStep("Run again", f"Try a batch of {batch:,} per GPU, the same on every size.")
 
 
 def _what_is_missing(view: View, item: CheckItem) -> NextStep:
