@@ -80,10 +80,17 @@ def test_what_was_submitted_without_network_waits_and_can_be_taken_back(folder, 
     assert "Nothing to watch: every run is over" in command(["watch"]).err
 
 
-def test_a_run_that_is_over_is_not_cancelled_with_the_rest_of_its_job(folder, command):
+def test_a_run_that_is_over_is_not_cancelled_with_the_rest_of_its_job(folder, command, monkeypatch):
     with open_session(folder.path, start=False) as session:
         session.feed(changes.planned("lt1", {1: spec(), 2: spec(gpus=2)}), changes.accepted("lt1", "7"))
-    assert "Run 1 has no log. Its job waits in the queue.\n" in command(["log", "1"], 1).err
+    waits = "Run 1 has no log. Its job waits in the queue.\n"
+    assert waits in command(["log", "1"], 1).err
+    with monkeypatch.context() as patched:
+        patched.setattr("labtui.session.session.Session.start", lambda _session: None)
+        patched.setattr(OpenLab, "updates", lambda *_, **__: iter(()))
+        assert command(["log", "1", "-f"], 1).err.count(waits) == 2, (
+            "before it waits for news, and at the end"
+        )
     with open_session(folder.path, start=False) as session:
         session.feed(observed("lt1", "7", JobPhase.RUNNING), changes.ended(1, "completed"))
     assert "Run 1 is already over: there is nothing to cancel.\n" in command(["cancel", "1"]).err

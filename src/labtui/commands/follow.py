@@ -52,6 +52,8 @@ def run_log(args: argparse.Namespace) -> int:
         if args.follow and (lab.session.elsewhere or (sent and not lab.session.read_only)):
             lab.session.start()
             lab.session.watch_logs({record.token})
+            if record.phase in (RunPhase.WAITING, RunPhase.QUEUED):
+                say(_why_no_log(lab, record, args.stream))
             for _ in lab.updates(lambda state: _stream_over(state, record, args.stream)):
                 if (path := lab.session.log_path(record.token, args.stream)) is not None:
                     printer.print_new(path)
