@@ -102,6 +102,8 @@ def test_validation_is_a_curve_of_its_own_and_percent_is_a_fraction():
     assert told == [("val_acc1", True, 0.4004), ("accuracy", False, 0.5), ("val_accuracy", True, 0.4)]
     text = report_text(compute_results([both, replace(both, source="a long name.out")]))
     assert validated(both.run) == 0.4004 and "40.0 %" in text and "long name" not in text
+    unsure = epoch(1, 5, metrics={"val_acc": 71.2})
+    assert validated(run(1, [], epochs=(unsure,)).run) is None, "percent, or 7,120 of them"
 
 
 EPOCHS = (epoch(1, 29), epoch(2, 14))

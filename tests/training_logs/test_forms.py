@@ -173,7 +173,9 @@ def test_an_own_pattern_with_a_rate_or_a_step_time():
     assert [one.seconds.lo for one in run.epochs] == pytest.approx([0.2495, 0.2995, 0.3495])
     clock = [own_pattern(r"(?P<epoch>\d+): (?P<clock>[\d:]+)")]
     (run,) = parse_log(b"1: 9:47\n2: 9:46\n3: 9:4", patterns=clock).runs
-    assert [one.seconds.value // 1 for one in run.epochs] == [587, 586], "9:4 may be the beginning of 9:46"
+    assert [one.seconds.value // 1 for one in run.epochs] == [587, 586], (
+        "9:4 may be the beginning of 9:46, as 9:46 of 9:46:12"
+    )
 
 
 @pytest.mark.parametrize(

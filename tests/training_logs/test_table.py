@@ -92,6 +92,14 @@ TF_CNN = (
 )
 
 
+def within_epochs(bar: str, count: int = 2) -> str:
+    """Keras's bars on lines of their own, with another bar before the end of each epoch."""
+    own = "196/196 [====] - 24s 121ms/step - loss: 2.1\n"
+    return "".join(
+        f"Epoch {n}/{count}\n  1/196 [....] - ETA: 24s - loss: 2.1\n{bar}{own}" for n in range(1, count + 1)
+    )
+
+
 def marked(text: str, *marks: str) -> str:
     """Each line as several processes print it, behind their marks."""
     return "".join(mark + line for line in text.splitlines(keepends=True) for mark in marks)
@@ -284,6 +292,9 @@ CASES = {
     "Keras 3 goes on without a step after its input ran out": (FULL.format(1) + EMPTY.format(2) + FULL.format(3) + EMPTY.format(4), "- -: 1*=14 3=14, unfinished"),
     "early stopping": (keras(1, 3, 10) + "Epoch 3: early stopping\n", "- -: 1*=13.6 2=13.6 3=13.6, completed"),
     "early stopping of old Keras": (keras(1, 3, 10) + "Epoch 00003: early stopping\n", "- -: 1*=13.6 2=13.6 3=13.6, completed"),
+    "a predict's bar within each epoch": (within_epochs("1/1 [====] - ETA: 0s\n1/1 [====] - 0s 17ms/step\n"), "- -: 1*=24 2=24, completed"),
+    "an evaluate's bar within each epoch": (within_epochs("40/40 [====] - 3s 75ms/step - loss: 2.2\n"), "- -: 1*=24 2=24, completed"),
+    "a predict's bar in a single epoch": (within_epochs("1/1 [====] - 0s 17ms/step\n", 1), "- -: 1*=24, completed"),
     "hand-written, unfinished": (HAND, "- -: 1*=12.1 2=12.2 3=12.3, unfinished"),
     "hand-written, early stopping": (HAND + "Early stopping at epoch 3\n", "- -: 1*=12.1 2=12.2 3=12.3, completed"),
     "an evaluate, or a training of one epoch": (EVALUATE, "- -: 1*=1, completed"),

@@ -362,7 +362,7 @@ def fraction_of(metric: str, value: float) -> float | None:
     """An accuracy as a fraction of 1, whether its log prints percent or a fraction; None for another metric."""
     name = metric.removeprefix("val_").casefold()
     if name in _NAMES:
-        return value
+        return None if value > 1 else value  # above 1 in an unknown unit
     return value / 100 if name in (*_PERCENT_NAMES, *_TOP5_NAMES) else None
 
 

@@ -93,12 +93,13 @@ class KerasLines(msgspec.Struct):
         lines = [one for one in lines if one[1].validates] or lines
         lines = [one for one in lines if one[1].total != self.evaluated] or lines
         lines = [one for one in lines if self.before is None or one[1].total == self.total] or lines
+        lines = [one for one in lines if one[1].metrics] or lines  # a `predict` prints none
         plain = [one for one in lines if not one[1].bar]
-        if plain:
-            # From 2.7 on lines have a step time, and Keras's own line, after those of callbacks, holds their time.
-            longest = max(plain, key=lambda one: (one[1].seconds, one[0]))
-            return (longest if "step" in plain[-1][1].units else plain[0])[0]
-        return next((place for place, one in reversed(lines) if one.continues), lines[0][0])
+        if plain and "step" not in plain[-1][1].units:
+            return plain[0][0]
+        # From 2.7 on lines have a step time, and Keras's own line, after those of callbacks, holds their time.
+        drawn = [one for one in lines if one[1].continues]
+        return max(plain or drawn[-1:] or lines, key=lambda one: (one[1].seconds, one[0]))[0]
 
 
 def take_header(fold: Fold, line: int, header: Opens) -> None:
@@ -241,8 +242,9 @@ def _assign_summary(fold: Fold, run: OpenRun, summary: Summary) -> None:
     # a summary line without a header is then a training's only epoch
     announced = run.announced or run.batch_line or run.records.open or run.gpus
     again = summary.continues and summary.bar and summary.total == keras.total  # after other output
-    # the line before was an `evaluate`'s
-    proven = epoch.own >= 0 and summary.validates and not keras.validated
+    # the stored line, which says less, is an `evaluate`'s or a `predict`'s
+    stored = epoch.seen[epoch.own][0] if epoch.own >= 0 else summary
+    proven = (summary.validates, bool(summary.metrics)) > (stored.validates, bool(stored.metrics))
     if epoch.awaited is not None:
         if not keras.may_be_own(summary) or len(epoch.seen) <= (keras.before or 0):
             return  # judging by earlier ones, it is not the epoch's own

@@ -232,7 +232,7 @@ def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, st
         "speedup": f"{ratio_text(row.speedup)}×" if row is not None and row.speedup is not None else NOTHING,
         "efficiency": percent_text(row.efficiency) if row and row.efficiency is not None else NOTHING,
         "accuracy": percent_text(accuracy) if accuracy is not None else NOTHING,
-        "cost": NOTHING if not cost else numbers.three_digits(cost) if cost >= 0.1 else f"{cost:.2f}",
+        "cost": NOTHING if not cost else numbers.three_digits(cost) if cost >= 0.1 else f"{cost:.3f}",
         "training": f"{whole_text(line.run.total_seconds)} s" if line.run.total_seconds else NOTHING,
         "memory": memory_text(line.run.gpu_memory) if line.run.gpu_memory else NOTHING,
         "state": state_text(view, line, styles, state),
