@@ -311,6 +311,7 @@ def test_what_was_seen_before_a_connection_says_its_age_until_the_queue_was_read
     *((0, {}, "not a useful limit"), (500, {}, "Its limit is 30 min")),
     (20, {"time_limit_s": 600.0}, "Its limit is 10 min"),
     *((5, {"elapsed_s": 400.0}, "already been running for 7 min"), (8, {"elapsed_s": 400.0}, "")),
+    (5, {"elapsed_s": 3.0, "start_time": 1000.0}, "already been running for 7 min"),
 ])  # fmt: skip
 def test_limits_that_make_no_sense_are_said_beforehand(minutes, changes, refusal_text):
     submission = SubmissionState(
@@ -318,7 +319,7 @@ def test_limits_that_make_no_sense_are_said_beforehand(minutes, changes, refusal
         status=SubmissionStatus.ACCEPTED, time_limit_minutes=30,
         job=JobView(job_id="1", phase=JobPhase.RUNNING, **changes),  # type: ignore[arg-type]
     )  # fmt: skip
-    refusal = early_end_refusal(submission, minutes)
+    refusal = early_end_refusal(submission, minutes, 1400.0)
     assert (refusal_text in refusal.sentence and refusal.hint) if refusal else not refusal_text
 
 

@@ -285,7 +285,7 @@ class Submitter:
         context, submission = self._context, self._context.state.submissions[token]
         job, cancels = submission.job, request.action == "cancel"
         with errors_to(done):
-            if refusal := _why_refused(submission, request):
+            if refusal := _why_refused(submission, request, context.state.cluster_time):
                 raise refusal
             if cancels and submission.status in UNANSWERED:  # settled by what is found
                 self._pending[token].cancelled.append(done)
@@ -323,10 +323,10 @@ class Submitter:
                 fail(future, error)
 
 
-def _why_refused(submission: SubmissionState, request: Request) -> LabError | None:
-    """Why a change by the student is not possible; None if it is."""
+def _why_refused(submission: SubmissionState, request: Request, now: float | None) -> LabError | None:
+    """Why a change by the student is not possible; None if it is. `now` is the cluster's time."""
     if request.action == "end_after":
-        return early_end_refusal(submission, request.minutes)
+        return early_end_refusal(submission, request.minutes, now)
     queued = submission.job is not None and submission.job.phase is JobPhase.QUEUED
     if request.action == "cancel" or queued or submission.status is SubmissionStatus.WAITING:
         return None

@@ -19,11 +19,11 @@ MAX_MINUTES = 7 * 24 * 60
 """The most that a student may enter; no queue of the lab allows more."""
 
 
-def early_end_refusal(submission: SubmissionState, minutes: int) -> LabError | None:
+def early_end_refusal(submission: SubmissionState, minutes: int, now: float | None) -> LabError | None:
     """Why this limit is not possible for this submission; None if it is.
 
-    Minutes count from the start of the job. The limit of a running job can only be shortened; that of a job that does
-    not run yet can be anything up to the planned one.
+    Minutes count from the start of the job; `now` is the time by the cluster's clock, if known. The limit of a running
+    job can only be shortened; that of a job that does not run yet can be anything up to the planned one.
     """
     job = submission.job
     if submission.over:
@@ -35,11 +35,9 @@ def early_end_refusal(submission: SubmissionState, minutes: int) -> LabError | N
     limit_s = 60.0 * submission.time_limit_minutes
     if job is not None and job.phase is JobPhase.RUNNING:
         limit_s = job.time_limit_s or limit_s
-        if job.elapsed_s is not None and job.elapsed_s >= minutes * 60:
-            return failure("limit-past", minutes=job.elapsed_s / 60)
-    if limit_s and minutes * 60 > limit_s:
-        return failure("limit-later", minutes=limit_s / 60)
-    return None
+        if (ran := job.ran_s(now)) >= minutes * 60:
+            return failure("limit-past", minutes=ran / 60)
+    return failure("limit-later", minutes=limit_s / 60) if limit_s and minutes * 60 > limit_s else None
 
 
 @cache

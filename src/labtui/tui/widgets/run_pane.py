@@ -19,6 +19,7 @@ from textual.widgets import DataTable
 
 from labtui.domain.model import RunPhase
 from labtui.domain.run import run_numbers
+from labtui.tui.format import cluster_now
 from labtui.tui.view import RunLine, View
 from labtui.tui.widgets.frame import Pane, appearance, key
 
@@ -202,8 +203,8 @@ class RunPane(Pane, Vertical):
 
         if not (text.isascii() and text.isdecimal()):
             return "Enter a whole number of minutes."
-        submission = self.app.view.every[run_id].submission
-        refusal = early_end_refusal(submission, int(text)) if submission is not None else None
+        submission, now = self.app.view.every[run_id].submission, cluster_now(self.app.view)
+        refusal = early_end_refusal(submission, int(text), now) if submission is not None else None
         return f"{refusal.sentence} {refusal.hint}" if refusal is not None else ""
 
 
