@@ -274,7 +274,7 @@ def y_limits(spec: ChartSpec) -> tuple[float, float]:
     points = [point for series in spec.series if series.role != "fit" for point in series.points]
     low, high = min(p.y for p in points), max(p.y if p.hi is None else p.hi for p in points)
     if spec.y_log:
-        return low / 1.3, high * 1.12
+        return (ticks := log_ticks(spec))[0] / 1.1, ticks[-1]
     least = min(spec.y_from, lowest(spec, min(low, *(p.y if p.lo is None else p.lo for p in points))))
     # PowerPoint counts its ticks from here
     least = math.floor(100 * least + 1e-9) / 100 if spec.percent else least
@@ -289,12 +289,20 @@ def with_start(spec: ChartSpec) -> ChartSpec:
     return replace(spec, heading=said) if low > 0 else spec
 
 
-def y_ticks(low: float, high: float, base: float = 0.0) -> list[float]:
-    """Two to six powers of a `base` on a logarithmic axis, else three to six round numbers, between two limits."""
+def log_ticks(spec: ChartSpec) -> list[float]:
+    """The ticks of a logarithmic y axis: up to nine powers of one number, from below the least value on."""
+    ys = [p.y for s in spec.series if s.role != "fit" for p in s.points]
+    base = spec.y_base ** (1 + math.log(max(ys) / min(ys), spec.y_base) // 7)
+    # LibreOffice counts its ticks from both ends, and draws no name above the axis, as that of the ideal
+    top = max(ys) * (1.12 if spec.unit == "×" else 1)
+    least = math.floor(math.log(min(ys), base) + 1e-9)
+    most = max(least + 1, math.ceil(math.log(top, base) - 1e-9))
+    return [base**power for power in range(least, most + 1)]
+
+
+def y_ticks(low: float, high: float) -> list[float]:
+    """Three to six round numbers between two limits."""
     from matplotlib.ticker import MaxNLocator
 
-    powers = range(math.ceil(math.log(low, base)), math.floor(math.log(high, base)) + 1) if base else ()
-    if len(powers) > 1:
-        return [base**power for power in powers[:: -(-len(powers) // 6)]]
     steps = MaxNLocator(nbins=6, steps=[1, 2, 5, 10]).tick_values(low, high)
     return [float(y) for y in steps if low - 1e-9 <= y <= high + 1e-9]

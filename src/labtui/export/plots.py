@@ -303,7 +303,7 @@ def style_axes(axes: Axes, spec: ChartSpec) -> None:
     if drawing.has_numbers(spec) and not spec.percent:
         axes.yaxis.set_major_locator(NullLocator())
         return
-    steps = drawing.y_ticks(*drawing.y_limits(spec), spec.y_base * spec.y_log)
+    steps = drawing.log_ticks(spec) if spec.y_log else drawing.y_ticks(*drawing.y_limits(spec))
     steps = steps[:: 2 if drawing.is_panel(spec) and len(steps) > 4 else 1]
     texts = tick_texts(steps, percent=spec.percent)
     axes.set_yticks(steps, [text + drawing.UNITS.get(spec.unit, "") for text in texts])

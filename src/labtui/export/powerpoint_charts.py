@@ -230,13 +230,9 @@ def _axes(chart: Any, spec: ChartSpec, *, named: bool) -> tuple[float, float]:
         _set_format(across, f'[>{last:g}]"";[={hidden}]"";#,###')
     low, high = drawing.y_limits(spec)
     if spec.y_log:
-        ys = [p.y for s in spec.series for p in s.points]
-        base = spec.y_base ** (1 + math.log(max(ys) / min(ys), spec.y_base) // 7)  # for up to seven ticks
-        _set_log(up, base)
-        # LibreOffice counts its ticks from both ends, and draws no name above the axis, as that of the ideal
-        top = high if spec.unit == "×" else max(ys)
-        least = math.floor(math.log(min(ys), base) + 1e-9)
-        low, high = base**least, base ** max(least + 1, math.ceil(math.log(top, base) - 1e-9))
+        low, second, *_ = ticks = drawing.log_ticks(spec)
+        high = ticks[-1]
+        _set_log(up, second / low)
     up.minimum_scale, up.maximum_scale = low, high
     if has_numbers(spec) and not spec.percent:
         up.tick_label_position = xl.XL_TICK_LABEL_POSITION.NONE
