@@ -105,7 +105,7 @@ RECEIVED = {
     "edition as a pipe": (EDITION_LINE, 'edition = "PLACE/pipe.toml"', "not a regular file"),
     "profile without an end": (PROFILE_LINE, 'profile = "/dev/zero/../zero.toml"', "cannot be read"),
     "profile as a device": (PROFILE_LINE, 'profile = "zero.toml"', "not a regular file"),
-    "edition elsewhere": (EDITION_LINE, 'edition = "/etc/x.toml"', "names an edition outside"),
+    "edition elsewhere": (EDITION_LINE, 'edition = "/etc/x.toml"', "names a file outside"),
     "edition of 1 TB": (EDITION_LINE, 'edition = "PLACE/sparse.toml"', "larger than"),
 }
 

@@ -20,7 +20,15 @@ from labtui.session.folder import LabFolder, find_folder
 from labtui.session.labs import load_edition, open_answers, read_answers
 from labtui.session.opening import effects_of_trust, lock_folder, stored_state
 from labtui.session.session import Session
-from labtui.session.settings import Settings, changed, check_trust, read_settings, trust, write_settings
+from labtui.session.settings import (
+    Settings,
+    changed,
+    check_trust,
+    load_named,
+    read_settings,
+    trust,
+    write_settings,
+)
 from labtui.session.store import Store
 from tests.conftest import TextTerminal
 from tests.session.conftest import Bench, accepted, draft
@@ -55,7 +63,19 @@ def received(bench: Bench, tmp_path: Path) -> Path:
         log.unlink()
     name = Path(bench.cluster.log("100")).name
     (folder / "logs" / name).symlink_to("../../../.zshenv")
+    shutil.copy(tmp_path / "small.toml", folder)
+    write_settings(folder / "lab.toml", changed(read_settings(folder / "lab.toml"), profile="small.toml"))
     return folder
+
+
+@pytest.mark.parametrize("profile", ["PLACE/small.toml", "../../../small.toml", "link.toml", "~/x.toml"])
+def test_a_profile_outside_a_stranger_s_folder_is_not_read_before_trust(received, tmp_path, profile):
+    (tmp_path / "small.toml").write_text("token_abc = 1")
+    (received / "link.toml").symlink_to(tmp_path / "small.toml")
+    named = changed(read_settings(received / "lab.toml"), profile=profile.replace("PLACE", str(tmp_path)))
+    write_settings(received / "lab.toml", named)
+    with pytest.raises(UsageError, match="not trusted and names a file outside it"):
+        load_named(received)
 
 
 def test_nothing_is_asked_sent_or_written_before_trust(received, bench, monkeypatch):
@@ -302,7 +322,7 @@ def test_each_kind_of_file_refuses_a_link(snare):
 
 
 def test_one_question_says_where_as_whom_and_what(received, tmp_path, monkeypatch, capsys):
-    profile = tmp_path / "small.toml"
+    profile = received / "small.toml"
     brought = 'quota_command = "lquota"\n'
     profile.write_text(f'{brought}{profile.read_text()}\n[launch]\nsetup = ["source /tmp/x"]\n')
     at = {"host": "nct01042@login1:2222", "user": "me"}  # the address counts

@@ -18,7 +18,7 @@ from labtui.domain.run import MARKS, run_numbers
 from labtui.domain.state import UNANSWERED, WRITER_GONE, LabState, SubmissionState
 from labtui.domain.tuning import distinguishing_words
 from labtui.slurm.job_evidence import live_jobs, without_outcome
-from labtui.slurm.states import reason_words
+from labtui.slurm.states import end_reason, reason_words
 
 if TYPE_CHECKING:
     from labtui.domain.profile import Profile
@@ -165,7 +165,7 @@ def _cause_and_advice(view: View, line: RunLine) -> tuple[str, str]:
     for each in run.diagnosis[:1]:
         advice = NEEDS_NONE if view.count("runs", run.task_id).full else each.advice
         return (first_sentence(advice), "") if each.kind == "process-lost" else (each.text, advice)
-    return line.slurms_reason, ""
+    return end_reason(line.job), ""
 
 
 # --------------------------------------------------------------------------- acting on runs

@@ -166,7 +166,7 @@ def ask_trust(folder: Path, *, given: bool) -> LabError | None:
     why = check_trust(folder)
     if why is None:
         return None
-    load_named(folder)  # settings that cannot be read are no change of the host
+    load_named(folder, trusting=True)  # settings that cannot be read are no change of the host
     if not given:
         if not at_terminal():
             return why

@@ -29,7 +29,7 @@ from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
 from labtui.results.rows import Results
 from labtui.session.folder import LabFolder, list_remote, read_remote
-from labtui.session.settings import Settings, check_trust, cluster_user, load_named, read_text
+from labtui.session.settings import Settings, cluster_user, load_named, named_file, read_text
 
 if TYPE_CHECKING:
     from labtui.doctor.findings import Requirements
@@ -61,11 +61,8 @@ def load_edition(id_or_path: str | Path, folder: LabFolder | None = None) -> Edi
     """
     text = str(id_or_path)
     if isinstance(id_or_path, Path) or text.endswith(".toml") or "/" in text or "\\" in text:
-        path = expand_home(text)
-        inside = folder.path / path if folder is not None else path
-        if folder and not inside.resolve().is_relative_to(folder.path) and check_trust(folder.path):
-            raise failure("lab-outside", lab=path, folder=folder.path)
-        return read_edition_file(inside if inside.is_file() else path, check_names=folder is None)
+        path = named_file(folder.path, text) if folder is not None else expand_home(text)
+        return read_edition_file(path, check_names=folder is None)
     path = LABS / f"{text}.toml"
     known = sorted(item.stem for item in LABS.glob("*.toml"))
     if text not in known:

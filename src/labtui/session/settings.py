@@ -285,6 +285,18 @@ def check_trust(folder: Path) -> LabError | None:
     return failure("trust-changed" if changed else "not-trusted", path=folder, effect=effects_of(folder)[0])
 
 
+def named_file(folder: Path, name: str) -> Path:
+    """The path of a file that a folder's settings name.
+
+    Raises:
+        UsageError: it is outside the folder, itself or by a link, and the folder is not trusted.
+    """
+    path = folder / local_files.expand_home(name)
+    if not path.resolve().is_relative_to(folder.resolve()) and check_trust(folder):
+        raise failure("lab-outside", file=name, folder=folder)
+    return path
+
+
 def trust(folder: Path) -> None:
     """Trust a lab folder from now on, as long as its host, user and commands do not change.
 
@@ -321,7 +333,7 @@ def owner_of(path: Path) -> int:
 def effects_of(folder: Path) -> tuple[str, ...]:
     """Sentences on where a lab folder would connect, as whom and through what, and on each command it brings."""
     try:
-        settings, profile = load_named(folder)
+        settings, profile = load_named(folder, trusting=True)
         host, port, user, _ = _connection_facts(settings, profile)
     except LabError as error:
         return (error.sentence,)
@@ -339,7 +351,7 @@ def effects_of(folder: Path) -> tuple[str, ...]:
 
 def _record(folder: Path) -> _Record:
     try:
-        settings, profile = load_named(folder)
+        settings, profile = load_named(folder, trusting=True)
         connects, commands = _connection_facts(settings, profile), _commands(settings, profile)
     except LabError:
         connects, commands = (), ()
@@ -372,9 +384,15 @@ def is_first_start() -> bool:
     return True
 
 
-def load_named(folder: Path) -> tuple[Settings, Profile]:
-    """A lab folder's settings and the profile that they name. Raises LabError if either cannot be read."""
+def load_named(folder: Path, *, trusting: bool = False) -> tuple[Settings, Profile]:
+    """A lab folder's settings and the profile that they name; `trusting` if they are read to decide whether to trust.
+
+    Raises:
+        LabError: either cannot be read, or the folder is not trusted and names a profile outside it.
+    """
     settings = read_settings(folder / SETTINGS_FILE)
+    if not trusting:
+        named_file(folder, settings.profile)  # an id is one, too, of a file inside
     return settings, load_profile(settings.profile, folder)
 
 

@@ -96,11 +96,8 @@ def explain_reason(reason: str) -> str:
     if not words:
         return ""
     known: dict[str, str] = sentences()["reasons"]
-    for text, sentence in known.items():
-        if " " in text and words.lower().startswith(text):
-            return sentence
     name = re.split(r"[,:\s(]", words, maxsplit=1)[0]
-    if found := known.get(name) or known.get(name.removesuffix("Limit")):
+    if found := known.get(words.lower()) or known.get(name) or known.get(name.removesuffix("Limit")):
         return found
     limits = sentences()["limits"]
     for rule in limits["rules"]:

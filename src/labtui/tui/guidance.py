@@ -117,10 +117,12 @@ def blamed(view: View, found: Diagnosis, token: str) -> list[int]:
 
 def remedy(view: View, line: RunLine) -> NextStep:
     """After a run that ended badly: the label for running it again ("" if nothing needs it), and advice."""
+    from labtui.slurm.states import end_reason
+
     run = line.run
     if (first := ended_by(run, (each.run for each in view.every.values()))) is not None:
         return NextStep("Run again", f"Run {first.run_id} of the same job {first.deed}.")
-    advice = run.diagnosis[0].advice if run.diagnosis else line.slurms_reason or "Press l for the log."
+    advice = run.diagnosis[0].advice if run.diagnosis else end_reason(line.job) or "Press l for the log."
     if ended_as_asked(view, line):
         return NextStep("", "This is what the task asks for.")
     if view.count("runs", run.task_id).full:

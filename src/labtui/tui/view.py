@@ -92,13 +92,6 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
         return (self.live and not self.cancelling) or lost or last
 
     @property
-    def slurms_reason(self) -> str:
-        """Why Slurm ended its job, in one sentence; "" if Slurm does not say."""
-        from labtui.slurm.states import end_reason
-
-        return end_reason(self.job)
-
-    @property
     def sign(self) -> str:
         return words.PHASE_GLYPHS[self.phase]
 
