@@ -15,6 +15,7 @@ from labtui.commands import screens
 from labtui.commands.cli import main
 from labtui.practice.cluster import PracticeCluster
 from labtui.session.folder import LabFolder
+from labtui.session.labs import LABS, load_edition
 from tests.commands.conftest import answer_of
 from tests.conftest import TextTerminal
 from tests.lab import walk
@@ -178,3 +179,11 @@ def test_a_kept_session_goes_on_with_its_own_lab(cluster, tmp_path):
     settings = LabFolder.open(again).settings()
     assert (first, settings.edition) == (again, "sa-miri-2025-pi")
     assert settings.data_dir == str(cluster.layout.data_sets)
+
+
+def test_an_edition_named_from_here_is_found_in_the_practice_folder(cluster, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("mine.toml").write_bytes((LABS / f"{screens.LAB}.toml").read_bytes())
+    asked = argparse.Namespace(keep=str(tmp_path / "kept"), lab="mine.toml")
+    folder = LabFolder.open(screens._prepare_lab_folder(asked, cluster))
+    assert load_edition(folder.settings().edition, folder).id == screens.LAB

@@ -53,10 +53,10 @@ def run_init(args: argparse.Namespace) -> int:
     if not args.lab:
         raise failure("name-lab", known=", ".join(item.id for item in list_editions()))
     edition = load_edition(args.lab)
-    cluster = _id_or_path(args.cluster) if args.cluster else profile_of_host(args.host)
+    cluster = id_or_path(args.cluster) if args.cluster else profile_of_host(args.host)
     keys = (*options.CONNECTION_KEYS, "data_dir", "container", "reservation", "group")
     values = {key: getattr(args, key) for key in keys}
-    settings = changed(Settings(edition=_id_or_path(args.lab), profile=cluster or "slurm"), **values)
+    settings = changed(Settings(edition=id_or_path(args.lab), profile=cluster or "slurm"), **values)
     brought = {}
     if cluster:
         profile = load_profile(cluster)
@@ -97,7 +97,7 @@ def _faults(settings: Settings, profile: Profile) -> Iterator[LabError]:
         yield failure("key-missing", path=settings.identity)
 
 
-def _id_or_path(name: str) -> str:
+def id_or_path(name: str) -> str:
     """An id unchanged, a file as its absolute path, so that the setting works from any directory."""
     if name.endswith(".toml") or "/" in name or "\\" in name:
         return str(expand_home(name).resolve())

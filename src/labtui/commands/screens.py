@@ -242,13 +242,14 @@ def _check_keep_folder(path: Path, args: argparse.Namespace) -> None:
 
 def _prepare_lab_folder(args: argparse.Namespace, cluster: PracticeCluster) -> Path:
     """Make the lab folder, or update its settings to this cluster's port and keys; return its path."""
+    from labtui.commands.lab_folders import id_or_path
     from labtui.session.folder import LabFolder
     from labtui.session.labs import load_edition
     from labtui.session.settings import SETTINGS_FILE, Settings, changed
 
     path = expand_home(args.keep) / "lab" if args.keep else cluster.layout.root / "lab"
     folder = LabFolder.open(path) if (path / SETTINGS_FILE).exists() else None
-    settings = folder.settings() if folder else Settings(edition=args.lab, profile="practice")
+    settings = folder.settings() if folder else Settings(edition=id_or_path(args.lab), profile="practice")
     edition = load_edition(settings.edition, folder)
     settings = changed(settings, **cluster.settings(edition.framework_scripts))
     if folder is None:
