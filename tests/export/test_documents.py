@@ -187,6 +187,15 @@ def test_a_logarithmic_chart_has_logarithmic_axes_and_each_decade_of_a_learning_
     assert native("speedup", 8, y_log=True)[0].value_axis.maximum_scale == 8, "room for the ideal's name"
 
 
+def test_the_name_of_a_line_that_ends_just_before_others_stands_below_theirs():
+    ends = {"early": 2, "just before": 24, "last": 32}
+    lines = [Series(name=name, points=(Point(x=1, y=9), Point(x=end, y=9))) for name, end in ends.items()]
+    chart = native("speedup", 8, series=tuple(lines), x_log=True, unit="")[0]
+    places = [[float(each) for each in chart._chartSpace.xpath(f"//c:dLbl//c:{x}/@val")] for x in "xy"]
+    (early, before, last), (_, upper, lower) = places
+    assert early == last < before and abs(upper - lower) * 4 * 72 == pytest.approx(18, abs=0.1)
+
+
 @pytest.mark.parametrize(("text", "cut"), [("A line.", 2), ("Each step waits. " * 25, 0)])
 def test_every_answer_follows_its_question_which_is_short_below_charts(tmp_path, text, cut):
     document = document_of(tmp_path, "hpc4ai-ch10", answer=text)

@@ -163,7 +163,7 @@ def rows_of(parts: Sequence[ChartSpec]) -> int:
     return 1 if len(parts) <= (5 if all(len(each.measured) == 1 for each in parts) else 3) else 2
 
 
-def inches(text: str, size: float) -> float:
+def inches(text: str, size: float = TEXT_SIZE) -> float:
     """The width in inches of a text on one line; `size` in points."""
     return _FACE.getlength(text) * size / 7200
 
@@ -174,7 +174,7 @@ def widths(specs: Sequence[ChartSpec]) -> list[float]:
     for spec in specs:
         bars = spec.kind == "bars"
         marks = max(1.0, 0.22 * sum(len(each.points) for each in spec.series)) if bars else 1.3
-        names = [inches(name, TEXT_SIZE) for name in spec.names] if spec.measured[1:] else [0.0]
+        names = [inches(name) for name in spec.names] if spec.measured[1:] else [0.0]
         named = sum(names) + 0.45 * len(names) + 0.3 if bars else 2.4 + max(names)
         heading = 0.4 + 1.1 * inches(clean(spec.y_title), 17)  # of a plot it stands right of the axis
         found.append(max(2.4 * marks, named, heading) if len(panels(spec)) == 1 else math.inf)

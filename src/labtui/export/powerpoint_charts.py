@@ -170,18 +170,22 @@ def _style_lines(chart: Any, spec: ChartSpec, box: Box, *, named: bool) -> None:
         ends.append((native, series, end_text(spec, series, names.get(series.name, "")), colour))
     low, high = _axes(chart, spec, named=bool(names))
     ends = ends if drawing.are_named(spec) else []
-    scale = math.log if spec.y_log else float
+    scale, place = (math.log if log else float for log in (spec.y_log, spec.x_log))
     share = height * 0.68 / (scale(high) - scale(low))
-    farthest = max((series.points[-1].x for _, series, *_ in ends), default=0.0)
-    for early in (False, True):  # lines that end early are crossed by others there
-        mine = [each for each in ends if each[2] and (each[1].points[-1].x < farthest) is early]
+    across = chart.category_axis
+    # the plot is about 0.8 of the width
+    inch = 0.8 * box[2] / (place(across.maximum_scale) - place(across.minimum_scale))
+    farthest = max((place(series.points[-1].x) for _, series, *_ in ends), default=0.0)
+    gaps = {series.name: inch * (farthest - place(series.points[-1].x)) for _, series, *_ in ends}
+    for early in (False, True):  # where its name fits, a line that ends early has it there, crossed by others
+        mine = [end for end in ends if end[2] and (gaps[end[1].name] > drawing.inches(end[2]) + 0.3) is early]
         heights = [share * (scale(series.points[-1].y) - scale(low)) for _, series, *_ in mine]
         wanted = [y + 14 * early * drawing.free_side(end[1]) for y, end in zip(heights, mine, strict=True)]
         moves = zip(mine, heights, spread(wanted, 18, 10), strict=True)
         for (native, series, text, colour), at, moved in moves:
             last, bold = len(_x_values(spec, series)) - 1, series.role == "measured"
             label = _add_label(native, last, text, colour, xl.XL_LABEL_POSITION.RIGHT, bold=bold)
-            _move(label, "c:idx", 8 / 72 / box[2], (at - moved) / height)
+            _move(label, "c:idx", (8 / 72 + gaps[series.name] * (not early)) / box[2], (at - moved) / height)
 
 
 def _set_shade(colour: Any, look: Look) -> None:

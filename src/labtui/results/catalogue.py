@@ -335,9 +335,8 @@ _SHARES = {10: "a tenth", 100: "a hundredth", 1000: "a thousandth"}
 def _learning_message(rates: Sequence[Series]) -> str:
     """``The learning rate falls from 0.1 to 0.001, the same for every size``; "" without lines."""
     end = max((each.points[-1].x for each in rates), default=0)
-    rates = [
-        each for each in rates if each.points[-1].x == end
-    ]  # others go on, or were stopped before they fell
+    # others go on, or were stopped before they fell
+    rates = [each for each in rates if each.points[-1].x == end]
     highest, last = [max(p.y for p in each.points) for each in rates], [each.points[-1].y for each in rates]
     ends = (dict.fromkeys(map(tick_text, (min(ys), max(ys)))) for ys in (highest, last) if ys)
     alike = len({tuple(p.y for p in each.points) for each in rates}) == 1

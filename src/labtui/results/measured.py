@@ -282,9 +282,8 @@ def _missing_epochs(run: MeasuredRun) -> str:
 
 def _loss_note(run: MeasuredRun) -> str:
     """From which epoch on the loss is NaN or infinite; "" where it never is."""
-    lost = (each.epoch for each in run.run.epochs if not math.isfinite(each.metrics.get("loss", 0.0)))
-    first = next(lost, None)
-    return "" if first is None else f"The loss is not finite from epoch {first} on: the training diverged."
+    lost = [each.epoch for each in run.run.epochs if not math.isfinite(each.metrics.get("loss", 0.0))]
+    return f"The loss is not finite from epoch {lost[0]} on: the training diverged." if lost else ""
 
 
 SHORTEST = 1e-9
