@@ -190,6 +190,8 @@ def test_names_are_in_the_order_of_the_last_values_with_their_marks_say_what_dif
     alike = [f"global batch {batch}, 32 GPUs" for batch in ("4,096", "1,024")]
     assert all_shortened([*alike, "8 GPUs"], 14) == ["global… 4,096", "global… 1,024", "8 GPUs"]
     assert [shortened("gradual, warm-up 1", room) for room in (10, 16)] == ["gradual… 1", "gradual, warm… 1"]
+    words = [shortened(f"resnet_batch_{n}", 10) for n in (128, 1024, 65536)]
+    assert words == ["resne…_128", "resne…1024", "resnet_ba…"], "one word keeps its number, if there is room"
     runs = all_shortened(["run 15, 8 GPUs", "run 27, 8 GPUs", "torch_small, run 28"], 10)
     assert runs == ["run 15", "run 27", "to… run 28"], "no number is cut"
     bars = replace(spec, x_axis="names", x_ticks=((0, "20"), (1, "1")), x_label="workers")

@@ -818,7 +818,7 @@ def test_what_a_log_says_of_the_whole_training_stands_beside_the_chart():
     told = replace(run, total_seconds=Interval(525.5, 525.0, 526.0), gpu_memory=Interval(53.0, 53.0, 53.99))
     last = replace(told.epochs[-1], metrics={"accuracy": 0.746, "val_accuracy": 0.709})
     view = seen(LabState(runs={1: replace(told, epochs=(*told.epochs[:-1], last))}))
-    assert table_of(view, ROLES, 86)[1]["1"][-4:-1] == ["0.01", "525 s", "53"]
+    assert table_of(view, ROLES, 86)[1]["1"][-4:-1] == ["0.007", "525 s", "53"]
     facts = run_facts(view, view.every[1], (), ROLES).plain
     assert "training 525 s in all" in facts and "GPU mem. 53 GiB" in facts
     timed = seen(LabState(runs={1: one_run(program="jacobi", epochs=(sample(1),))}))

@@ -94,7 +94,8 @@ def shortened(name: str, room: int) -> str:
     """A name in so many cells: of a long one its start and its last number with a word; no number is cut."""
     if cell_len(name) <= room:
         return name
-    last = re.search(r" (run )?\S*\d\S*( \S+)?$", name)
+    ends = r" (run )?\S*\d\S*( \S+)?$" if " " in name else rf"(?<!\d)(?=\S*\d)\S{{0,{room // 2 - 1}}}$"
+    last = re.search(ends, name)
     end = last[0] if last and cell_len(last[0]) + 2 < room else ""
     start = set_cell_size(name, max(0, room - 1 - cell_len(end))).rstrip(" ,(")
     if name[len(start) :][:1].isdigit():
