@@ -802,6 +802,7 @@ def test_a_size_that_is_done_with_a_smaller_batch_asks_for_nothing():
     card = error_card(view, view.every[1], ROLES, 80).plain
     assert "Run 3 trained with a batch of 2,048 per GPU." in card and "R  Run again" not in card
     assert "Open the log" not in card, "there is no job"
+    assert remedy(view, view.every[2]) == NextStep("", "Run 3 is the same again, and is done.")
     assert [line.run_id for line in runs_again(view)] == [1], "what is selected, though nothing misses it"
     check = TaskCheck(task_id=view.task_id, status="open", items=(CheckItem("", kind="runs"),), missing="")
     full = replace(view, checks={view.task_id: check})

@@ -150,14 +150,14 @@ def _cause_and_advice(view: View, line: RunLine) -> tuple[str, str]:
     After a time limit, GPU memory that ran out, and a process that was lost, what to do stands in place of the cause.
     """
     from labtui.session.own_jobs import batch_file
-    from labtui.tui.guidance import NEEDS_NONE, remedy, successful_retry
+    from labtui.tui.guidance import NEEDS_NONE, remedy, trained_again
 
     run = line.run
     if run.gpu_memory_ran_out:
         way, item = f"`labtui retry {run.run_id}` plans a smaller batch", line.submission
         if item is not None and item.job_file:
             way = f"halve the batch in {batch_file(run.spec, item.job_file)}"
-        return "" if successful_retry(view, line) else way, ""
+        return "" if trained_again(view, line) else way, ""
     if run.outcome == "time-limit" and remedy(view, line).label:
         return f"`labtui retry {run.run_id}` plans more time", ""
     if run.outcome not in ("oom", "failed"):

@@ -95,12 +95,19 @@ def hands_in(view: View) -> str:
     return view.edition.hand_in.form if view.edition is not None else "slides"
 
 
-def successful_retry(view: View, line: RunLine) -> RunLine | None:
-    """A finished run of the same task and size with a smaller batch than that of `line`, which ran out of memory."""
-    spec, size = line.run.spec, (line.run.task_id, line.run.spec.label)
-    done = (each for each in view.every.values() if each.phase is RunPhase.DONE)
-    same = (each for each in done if (each.run.task_id, each.run.spec.label) == size)
-    return next((each for each in same if each.run.spec.per_gpu_batch < spec.per_gpu_batch), None)
+def trained_again(view: View, line: RunLine) -> str:
+    """Which finished run of the same task and size did what this one failed to, in a sentence; "" without one.
+
+    It has a smaller batch, after out of memory, or it is a later run that was planned alike.
+    """
+    failed, size = line.run, (line.run.task_id, line.run.spec.label)
+    done = (each.run for each in view.every.values() if each.phase is RunPhase.DONE)
+    for run in (each for each in done if (each.task_id, each.spec.label) == size):
+        if failed.gpu_memory_ran_out and run.spec.per_gpu_batch < failed.spec.per_gpu_batch:
+            return f"Run {run.run_id} trained with a batch of {run.spec.per_gpu_batch:,} per GPU."
+        if run.spec == failed.spec and run.run_id > failed.run_id:
+            return f"Run {run.run_id} is the same again, and is done."
+    return ""
 
 
 def ended_as_asked(view: View, line: RunLine) -> bool:
@@ -127,8 +134,8 @@ def remedy(view: View, line: RunLine) -> NextStep:
         return NextStep("", "This is what the task asks for.")
     if view.count("runs", run.task_id).full:
         return NextStep("", NEEDS_NONE)
-    if elsewhere := view.without_gpus(line):
-        return NextStep("", elsewhere)
+    if told := view.without_gpus(line) or trained_again(view, line):
+        return NextStep("", told)
     if run.outcome == "time-limit":
         advice = "The new plan gives it more time, if the queue allows it."
     elif run.outcome is None and line.submission is not None:
@@ -150,16 +157,13 @@ def _after_oom(view: View, line: RunLine) -> NextStep:
     """The remedy for a run that ran out of GPU memory."""
     from labtui.lab.plan import smaller_batch
 
-    run, spec = line.run, line.run.spec
-    if (done := successful_retry(view, line)) is not None:
-        trained = f"Run {done.run_id} trained with a batch of {done.run.spec.per_gpu_batch:,} per GPU."
-        return NextStep("", trained)
     if as_it_was(line):
         own = line.submission.job_file if line.submission is not None else ""
         other = f"Set a smaller batch, then submit {own} again" if own else "There is no smaller batch"
         return NextStep("Run again", f"{other}. R plans it as it was.")
-    batch = smaller_batch(spec, view.edition.task(run.task_id) if view.edition is not None else None)
-    return NextStep("Run again", f"Try a batch of {batch:,} per GPU, the same on every size.")
+    task = view.edition.task(line.run.task_id) if view.edition is not None else None
+    advice = f"Try a batch of {smaller_batch(line.run.spec, task):,} per GPU, the same on every size."
+    return NextStep("Run again", advice)
 
 
 def _what_is_missing(view: View, item: CheckItem) -> NextStep:

@@ -173,8 +173,7 @@ def _refusal(said: str) -> ExportError:
     """The error of a child process that failed: its own sentence and hint, if these lines have them."""
     found = re.findall(r"^labtui: (.*)\n(?:  hint: (.*))?", said, re.MULTILINE)
     sentence, hint = found[-1] if found else ("The export did not finish.", "")
-    hint = hint or "Run `labtui export` in the lab folder for details."
-    return ExportError(sentence, hint)
+    return ExportError(sentence, hint or "Run `labtui export` in the lab folder for details.")
 
 
 def _summary(answer: bytes, folder: Path) -> tuple[str, list[str]]:
