@@ -135,10 +135,13 @@ def test_what_is_done_or_died_of_an_unknown_option_is_not_sent_again_unasked(fol
         one = replace(session.drafts("10.5")[0].runs[0], extra_args=("--foo", "bar"))
         session._journal.change(*finished_run("lt1", "10.5", 1, one, "7", outcome="failed"))
         session._journal.change(*finished_run("lt2", "10.5", 2, replace(one, extra_args=()), "8"))
-    assert "Run 2 is done, so nothing was submitted.\n  hint: --yes" in command(["retry", "2"], 1).err
+    assert "Run 2 is done. Nothing was submitted.\n  hint: --yes" in command(["retry", "2"], 1).err
     err = command(["retry", "1"], 1).err
     assert "ResNet50.py has no option --foo: it ends at once. It has --batch_size, --control," in err
     assert "Nothing was submitted. Correct scripts/ or lab.toml" in err
+    with open_session(folder.path, start=False) as session:
+        session._journal.change(*finished_run("lt3", "10.5", 3, one, "9"))
+    assert "Run 3 is the same again, and is done. Nothing was" in command(["retry", "1"], 1).err
     with OpenLab(SimpleNamespace(folder=folder.path, trust=False)) as lab:
         account = (draft := lab.session.drafts("10.5")[0]).account
         lab.session.note_paths({draft.data_dir: False})

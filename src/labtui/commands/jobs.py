@@ -307,16 +307,18 @@ def run_retry(args: argparse.Namespace) -> int:
     """Plan the run again, then check, ask and submit as `labtui submit` does."""
     from labtui.commands.submit import send
     from labtui.session.planning import known_runs, retry_after
+    from labtui.tui.guidance import trained_again
     from labtui.tui.view import View
 
     with OpenLab(args) as lab:
         proposal = retry_after(lab.session, args.run, same=args.same, minutes=args.time)
-        ended_well = lab.state.runs[args.run].outcome == "completed"
-        if ended_well and not (args.yes or args.dry_run or args.show_commands or terminal.at_terminal()):
-            say_error(failure("run-done", run=args.run))
+        view = View.of(lab.session)
+        line = view.every[args.run]
+        told = f"Run {args.run} is done." if line.run.outcome == "completed" else trained_again(view, line)
+        if told and not (args.yes or args.dry_run or args.show_commands or terminal.at_terminal()):
+            say_error(failure("run-done", told=told))
             return 1
         for other in known_runs(lab.session, lab.state.runs[args.run].task_id, proposal.drafts).values():
             if other.outcome is None:
-                word = View.of(lab.session).every[other.run_id].word
-                raise failure("same-waits", run=other.run_id, word=word)
+                raise failure("same-waits", run=other.run_id, word=view.every[other.run_id].word)
         return send(lab, args, list(proposal.drafts), proposal.sentence)

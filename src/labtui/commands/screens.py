@@ -121,7 +121,7 @@ def show(
 
         if under_way := describe_open_runs(View.of(session)):
             print(f"{under_way} Open labtui again, or `labtui watch`, to follow them and to send what waits.")
-    if app.view_model.exporting:
+    if app.view_model.exporting and kept:
         print("The export is still being written; its files are in place when it is done.")
     if app.keep_in is not None:
         _keep_copy(folder, app.keep_in)

@@ -88,8 +88,7 @@ def preview_fix(text: str, fix: Fix) -> str:
     """The change as a unified diff with two lines of context; "" if nothing would change."""
     changed = apply_fix(text, fix)
     names, (old, new) = (fix.file, f"{fix.file} (fixed)"), (text.split("\n"), changed.split("\n"))
-    lines = difflib.unified_diff(old, new, *names, lineterm="", n=2)
-    return "\n".join(lines)
+    return "\n".join(difflib.unified_diff(old, new, *names, lineterm="", n=2))
 
 
 def overridden(findings: Iterable[Finding], reasons: Mapping[FindingKey, str]) -> tuple[AcceptedFinding, ...]:

@@ -162,8 +162,7 @@ class JobScript(msgspec.Struct, frozen=True, dict=True):
     @property
     def tasks_per_node(self) -> int:
         """Tasks on each node, from ``--ntasks-per-node``, else ``--ntasks``; 1 by default."""
-        each = self.number("ntasks-per-node")
-        return each or max(1, self.number("ntasks", 1) // max(1, self.nodes))
+        return self.number("ntasks-per-node") or max(1, self.number("ntasks", 1) // max(1, self.nodes))
 
     @property
     def gpus(self) -> int:
