@@ -242,7 +242,7 @@ def test_an_ended_job_whose_log_is_not_read_is_not_running():
 
 @pytest.mark.parametrize(("epochs", "ago"), [(0, 10.0), (0, 40.0), (1, 8.0), (3, 2.0)])
 def test_the_time_left_goes_down_inside_an_epoch_and_is_at_most_what_the_job_has_left(epochs, ago):
-    """Before its first epoch by what is expected, while that holds, then by the run's own pace alone."""
+    """By what is expected, while that holds, or as much more as its first epoch took; then by the run's own pace."""
 
     def begun(**limit: float) -> View:
         job = sent(JobPhase.RUNNING, **({"start_time": NOW} | limit))
@@ -253,7 +253,10 @@ def test_the_time_left_goes_down_inside_an_epoch_and_is_at_most_what_the_job_has
     assert before is not None and after is not None and before - after == pytest.approx(ago)
     assert title_remark(begun()) == "", "not for 0:00"
     late = replace(begun(), now=NOW + 300 * (not epochs)).every[1]
-    assert late.left_s == (None if not epochs else 9.0 * (5 - epochs)), "the plan expects far less"
+    left = {0: None, 1: pytest.approx(4 * 13.6), 3: 18.0}[epochs]
+    assert late.left_s == left, "the first epoch is warm-up; the plan tells the rest until another is read"
+    slow = replace((run := in_epochs(NOW)), epochs=(replace(run.epochs[0], seconds=Interval.exact(1000.0)),))
+    assert (seen(replace(begun().state, runs={1: slow})).every[1].left_s or 0) > 500, "all takes longer, then"
     unseen = seen(LabState(runs={1: in_epochs()}, submissions={"lt1": sent(JobPhase.RUNNING)}))
     assert unseen.every[1].left_s is None, "no clock stands still while it is not known when the job began"
     limited = begun(time_limit_s=4.0)

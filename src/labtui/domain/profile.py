@@ -152,8 +152,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     @property
     def node_gpus(self) -> float:
         """The GPUs of a node; infinity if its nodes are not known."""
-        known = self.status != "generic" and self.cpus_per_node > 1
-        return self.gpus_per_node if known else math.inf
+        return self.gpus_per_node if self.status != "generic" and self.cpus_per_node > 1 else math.inf
 
     @property
     def without_gpus(self) -> str:

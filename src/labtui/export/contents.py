@@ -57,8 +57,7 @@ def stamp_of(results: Results) -> str:
     if when and any(row.mark == "practice" for row in results.rows):
         when += " by the practice clock"
     text = json.dumps(results_json(results), sort_keys=True)
-    state = f"fingerprint {hashlib.sha256(text.encode()).hexdigest()[:8]}"
-    return ", ".join(filter(None, (when, state)))
+    return ", ".join(filter(None, (when, f"fingerprint {hashlib.sha256(text.encode()).hexdigest()[:8]}")))
 
 
 def small_notes(results: Results) -> list[str]:

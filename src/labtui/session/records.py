@@ -111,8 +111,7 @@ class Writer(msgspec.Struct, frozen=True, kw_only=True):
 
         A moved folder keeps its inode and a restored one its path; a copy keeps neither.
         """
-        elsewhere = (self.host, self.path) != (last.host, last.path)
-        return elsewhere and self.inode != last.inode
+        return (self.host, self.path) != (last.host, last.path) and self.inode != last.inode
 
 
 # --------------------------------------------------------------------------- files beside the job scripts

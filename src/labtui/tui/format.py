@@ -247,18 +247,21 @@ def time_left(line: RunLine, view: View) -> tuple[float | None, float]:
     if line.word != RunPhase.RUNNING or "epochs" in run.spec.unknown or not run.spec.epochs:
         return None, math.inf
     most = line.job.limit_left(cluster_now(view)) if line.job is not None else math.inf
-    if run.epochs:
-        counted = line.row.epoch_seconds if line.row is not None else None  # else its first epoch must do
-        pace, missing = (counted or run.epochs[-1].seconds).value, max(0, run.spec.epochs - run.epochs_read)
-        return max(0.0, pace * missing - min(pace, passed)), most
-    if view.edition is None or last_epoch_end(line, view, line.run_id) is None:
-        return None, most
-    from labtui.lab.expected_time import run_seconds
+    counted, whole, usual = line.row.epoch_seconds if line.row is not None else None, None, None
+    if counted is None and view.edition is not None and last_epoch_end(line, view, line.run_id) is not None:
+        from labtui.lab.expected_time import run_seconds
 
-    rows, first = view.results.rows if view.results is not None else (), replace(run.used, epochs=1)
-    whole, usual = (run_seconds(spec, view.edition, rows) for spec in (run.used, first))
-    late = whole is None or usual is None or passed > usual.value  # the rest then takes longer, too
-    return (None if late or whole is None else whole.value - passed), most
+        rows, first = view.results.rows if view.results is not None else (), replace(run.used, epochs=1)
+        whole, usual = (run_seconds(spec, view.edition, rows) for spec in (run.used, first))
+    if whole is None or usual is None:
+        pace = counted or (run.epochs[-1].seconds if run.epochs else None)
+        missing = max(0, run.spec.epochs - run.epochs_read)
+        left = None if pace is None else pace.value * missing - min(pace.value, passed)
+    elif not run.epochs:  # a first epoch that takes longer than expected tells nothing of the rest
+        left = None if passed > usual.value else whole.value - passed
+    else:  # the rest takes as much longer than expected as the first epoch, which is warm-up
+        left = (whole.value - usual.value) * max(1.0, run.epochs[0].seconds.value / usual.value) - passed
+    return (None if left is None else max(0.0, left)), most
 
 
 def limit_warning(line: RunLine, view: View) -> str:
