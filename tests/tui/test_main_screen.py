@@ -53,9 +53,9 @@ async def test_the_name_of_the_lab_stands_whole_in_the_header(filled_session):
         await until(pilot, lambda: "GPU-h" in text_of(app).splitlines()[0])
         app.view_model.session.profile = replace(filled_session.profile, status="practice")
         app.repaint()
-        for width in (120, 80):
+        for width in (140, 80):
             await pilot.resize_terminal(width, 40)
-            await until(pilot, lambda w=width: (title in text_of(app).splitlines()[0]) is (w == 120))
+            await until(pilot, lambda w=width: (title in text_of(app).splitlines()[0]) is (w == 140))
             header = text_of(app).splitlines()[0]
             assert "…" not in header and "Chapter 10" in header and "practice 20×" in header
         await pilot.press("question_mark", "end")
