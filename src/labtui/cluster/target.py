@@ -88,7 +88,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def label(self) -> str:
         """Its name in errors: ``user@host``, with the port if it is not 22."""
-        return f"{self.user}@{self.host}" + f":{self.port}" * (self.port != 22)
+        return f"{self.user}@{self.host}" + (f":{self.port}" if self.port != 22 else "")
 
 
 QuestionKind = Literal["password", "passphrase", "code", "host-key"]

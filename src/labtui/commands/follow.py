@@ -46,7 +46,7 @@ def run_log(args: argparse.Namespace) -> int:
     from labtui.session.planning import run_of
 
     lab_folder(args.folder, args, writes=args.follow)
-    with OpenLab(args, view_only=True, follows="log" * args.follow) as lab:
+    with OpenLab(args, view_only=True, follows="log" if args.follow else "") as lab:
         record = run_of(lab.state, args.run)
         printer, sent = _LogPrinter(), record.phase is not RunPhase.WAITING
         if args.follow and (lab.session.elsewhere or (sent and not lab.session.read_only)):
@@ -225,11 +225,11 @@ def news_of(before: LabState, after: LabState, names: Mapping[str, str]) -> Iter
 
 
 def _news_of_submission(old: SubmissionState | None, new: SubmissionState) -> Iterator[News]:
-    job, runs = new.job, f"run{'s' * (len(new.run_ids) > 1)} {', '.join(map(str, new.run_ids))}"
+    job, runs = new.job, f"run{'s' if len(new.run_ids) > 1 else ''} {', '.join(map(str, new.run_ids))}"
     if old is None or (old.status, old.sentence) != (new.status, new.sentence):
         job_id = job.job_id if job is not None else ""
         row = {"token": new.token, "status": new.status.value, "job_id": job_id}
-        said = f"{runs}  {new.status.value}  {f'job {job_id}' * bool(job_id)} {new.sentence}".rstrip()
+        said = f"{runs}  {new.status.value}  {f'job {job_id}' if job_id else ''} {new.sentence}".rstrip()
         yield {"type": "submission-changed", **row, "sentence": new.sentence, "hint": new.hint}, said, (said,)
     if job is not None and (old is None or old.job != job):
         why = reason_words(job.phase, job.reason)
@@ -261,8 +261,8 @@ def _news_of_run(
         lacks_time = new.outcome == "completed" and not (new.epochs or new.throughput or new.spec.program)
         job = state.submissions[new.token].job if new.outcome == "failed" and not new.diagnosis else None
         why = (
-            "; no epoch time was read (see `labtui results`)" * lacks_time or f"  {end_reason(job)}".rstrip()
-        )
+            "; no epoch time was read (see `labtui results`)" if lacks_time else ""
+        ) or f"  {end_reason(job)}".rstrip()
         said = (f"{about}  {name}  {new.cause}{why}", *(line for pair in found for line in pair))
         row = {"type": "run-ended", "run": new.run_id, "outcome": new.outcome, "diagnosis": new.diagnosis}
         yield row, about, said

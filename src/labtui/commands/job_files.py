@@ -63,7 +63,7 @@ def job_line(preview: Preview, names: Mapping[str, str]) -> str:
     if hours is not None and draft.gpus:
         most = draft.total_gpus * draft.time_limit_minutes / 60
         cost = f", {hours_text(hours.value)} GPU-hours expected"
-        cost += f", {hours_text(most)} at most" * bool(most)
+        cost += f", {hours_text(most)} at most" if most else ""
     return (
         f"{draft.job_name}: {runs_in_words(draft, names)}; {limit}{expected}{cost}"
         f" ({draft.queue or 'default queue'}, {draft.account or 'default account'})"
@@ -80,7 +80,11 @@ def runs_in_words(draft: SubmissionDraft, names: Mapping[str, str]) -> str:
         groups.setdefault((spec.model, spec.device, spec.per_gpu_batch, spec.epochs), []).append(spec.n_gpus)
     parts = []
     for (model, device, each, epochs), sizes in groups.items():
-        where = "the CPU" if device == "cpu" else f"{', '.join(map(str, sizes))} GPU{'s' * (max(sizes) != 1)}"
+        where = (
+            "the CPU"
+            if device == "cpu"
+            else f"{', '.join(map(str, sizes))} GPU{'s' if max(sizes) != 1 else ''}"
+        )
         per = "" if device == "cpu" else " per GPU"
         parts.append(f"{model} on {where}, batch {each:,}{per}, {plural(epochs, 'epoch')}")
     return "; ".join(parts)

@@ -131,10 +131,10 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
         done = row["outcome"] == "completed"  # the state of its job may come from another run
         counted = row["epochs"]["read"] or not done
         epochs = f"{row['epochs']['read']}/{row['epochs']['planned'] or '?'}" if counted else "-"
-        name = ", ".join(filter(None, (spec.model, spec.data_set * several, *words)))
+        name = ", ".join(filter(None, (spec.model, spec.data_set if several else "", *words)))
         unread = line.why_not * (done and not counted)
         reason = unread if done or line.cause else reason_words(job.get("phase"), job.get("reason", ""))
-        waits_for = (reason or row["submission"]["sentence"]) * (not line.cancelling)
+        waits_for = "" if line.cancelling else (reason or row["submission"]["sentence"])
         batch = f"{row['batch_size']:,}" if row["batch_size"] else "-"
         named = [f"{row['run']}", row["task"] or "own", name, line.run.used.devices, batch]
         mark, job_id = MARKS[view.state.mark_of(line.run)], job.get("job_id", "-")

@@ -194,7 +194,7 @@ def run_check(args: argparse.Namespace) -> int:
 
 
 def _print_task(line: TaskLine, check: TaskCheck, *, full: bool) -> None:
-    word = line.word + mark_words(check.mark) * (check.status == "done")
+    word = line.word + (mark_words(check.mark) if check.status == "done" else "")
     print_wrapped(printable(f"{line.sign} {check.task_id:<6} {word:<16} {line.title}"))
     if check.missing:
         more = sum(not item.met for item in check.items) - 1

@@ -76,7 +76,7 @@ def run_parse(args: argparse.Namespace) -> int:
         print_json({"files": [file_json(one) for one in parsed]})
     else:
         texts = [file_text(one, window_width()) for one in parsed if one.error is None]
-        print("\n\n".join(texts), end="\n" * bool(texts))
+        print("\n\n".join(texts), end="\n" if texts else "")
     if any(one.error is not None for one in parsed):
         return 2
     return 0 if any(one.report.runs or one.report.diagnosis for one in parsed) else 1
@@ -213,7 +213,7 @@ def _steady_lines(row: ResultRow) -> list[str]:
     if row.throughput is not None:
         rate = rate_text(row.throughput)
         between = bounds_text(numbers.shown_bounds(row, row.throughput), rate)
-        parts.append(f"{rate}{f' ({between})' * bool(between)} {row.configuration.unit}/s")
+        parts.append(f"{rate}{f' ({between})' if between else ''} {row.configuration.unit}/s")
     return [", ".join(parts)] if parts else []
 
 

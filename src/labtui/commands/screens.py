@@ -195,7 +195,9 @@ def run_practice(args: argparse.Namespace) -> int:
                 forget(folder)
     if args.keep and sys.stdout.isatty():
         factor = ["--factor", f"{args.factor:g}"] if args.factor else []
-        again = shlex.join(["labtui", "practice", "--keep", args.keep, *factor, *["--train"] * args.train])
+        again = shlex.join(
+            ["labtui", "practice", "--keep", args.keep, *factor, *(["--train"] if args.train else [])]
+        )
         print(f"Kept in {args.keep}. To continue: {again}")
     return code
 

@@ -199,7 +199,7 @@ def _check_paths(
         yield findings.judge("places", "broken-off")
         return
     on_paths({path: probed.paths[path].kind != "missing" for path in paths})
-    own = (profile.data_dir, profile.container, profile.launch.container) * (profile.status == "own")
+    own = (profile.data_dir, profile.container, profile.launch.container) if profile.status == "own" else ()
     yield from check_paths(probed, filled, alternatives, practice=profile.status == "practice", own=own)
     if tests_python:
         yield check_python(profile.launch.python, wanted.framework, probed.python)

@@ -128,7 +128,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """`number` with the noun of `counts`: ``1 process``, ``8 processes``, ``1 GPU``."""
         if self.counts == "GPUs":
             return plural(number, "GPU")
-        return f"{number} process{'es' * (number != 1)}"
+        return f"{number} process{'es' if number != 1 else ''}"
 
     def argv(self, number: int, size: str) -> tuple[str, ...]:
         """The command of a run on `number` processes."""
@@ -431,7 +431,7 @@ def first_sentence(text: str) -> str:
 
 def plural(count: int, noun: str) -> str:
     """``1 run``, ``3 runs``."""
-    return f"{count:,} {noun}{'s' * (count != 1)}"
+    return f"{count:,} {noun}{'s' if count != 1 else ''}"
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):

@@ -133,7 +133,7 @@ def panels(spec: ChartSpec) -> list[ChartSpec]:
     for name, mine in zip(distinct(list(groups)), groups.values(), strict=True):
         rest = (each for each in spec.series if each not in mine)
         grey = (replace(each, role="other") if each.role == "measured" else each for each in rest)
-        heading = name + f", {len(mine)} runs" * (len(mine) > MAX_IN_PANEL)
+        heading = name + (f", {len(mine)} runs" if len(mine) > MAX_IN_PANEL else "")
         found.append(replace(spec, heading=heading, series=(*grey, *mine)))
     return found
 
@@ -200,7 +200,7 @@ def best_bar(spec: ChartSpec) -> Point | None:
 
 def rows_label(spec: ChartSpec) -> str:
     """What the names of rows count; "" where they are words, which need no label."""
-    return clean(spec.x_label) * all(label.replace(",", "").isdecimal() for _, label in spec.x_ticks)
+    return clean(spec.x_label) if all(label.replace(",", "").isdecimal() for _, label in spec.x_ticks) else ""
 
 
 def bounds(point: Point) -> tuple[float, float]:
@@ -217,7 +217,7 @@ def end_text(spec: ChartSpec, series: Series, name: str = "") -> str:
         return f"{value_text(spec, last)} {name}" if last.label else name
     # the last value of GPU utilisation says nothing about the job
     shown = last.label or not spec.over_time or (spec.percent and spec.x_axis == "epochs")
-    return " ".join(filter(None, (value_text(spec, last) * bool(shown), name)))
+    return " ".join(filter(None, (value_text(spec, last) if shown else "", name)))
 
 
 def free_side(series: Series) -> int:

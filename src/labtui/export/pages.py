@@ -48,7 +48,7 @@ def hand_in(contents: LabContents) -> Document:
         answered = contents.answers[task.id]
         notes += _unanswered(task, [at for at, there in enumerate(answered, 1) if not there])
         said = f"No page shows the answers of task {task.id}: they are only in answers/{task.id}.md."
-        notes += [said] * (task.id not in on_pages and any(answered))
+        notes += [said] if task.id not in on_pages and any(answered) else []
     return Document(
         title=one_line(edition.title),
         subtitle=f"{one_line(edition.course)} · {one_line(edition.term)}",
@@ -75,7 +75,7 @@ def _on_one_scale(pages: Sequence[Page]) -> list[Page]:
 
 def _unanswered(task: Task, numbers: Sequence[int]) -> list[str]:
     """A sentence on a task's questions without an answer; none if all have one."""
-    which = f"question{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
+    which = f"question{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
     return [f"{UNANSWERED}{which} (answers/{task.id}.md)."] if numbers else []
 
 
@@ -211,7 +211,7 @@ def _title(plan: HandInPage, task: Task, charts: Sequence[ChartSpec], results: R
     elif charts:
         found = next((chart.message for chart in charts if chart.message), "")
         which, *others = {policy(run) for row in results.rows for run in row.members} or {""}
-        found += f" ({which})" * bool(found and which and not others)
+        found += f" ({which})" if found and which and not others else ""
     if plan.table == "results" and not found:
         found = tables.results_message(results)
     return joined(found) or plan.heading or one_line(task.title)

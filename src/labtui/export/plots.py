@@ -416,7 +416,8 @@ def draw_lost(axes: Axes, spec: ChartSpec) -> None:
         colour = COLOUR_OF_PART.get(part.short, -1)
         shade, ink = drawing.PARTS[colour], "white" if colour in drawing.DARK_PARTS else drawing.TEXT
         several = len(parts) > 1  # a part alone is the sum at the end
-        labels = [p.label.removesuffix(" points") * (several and abs(p.y) >= 0.012) for p in part.points]
+        said = [p.label.removesuffix(" points") if abs(p.y) >= 0.012 else "" for p in part.points]
+        labels = said if several else [""] * len(said)
         at, starts = [rows[p.x] for p in part.points], [left[p.x] for p in part.points]
         shown: Any = {"color": shade, "edgecolor": "white", "lw": 2, "label": clean(part.short or part.name)}
         bars = axes.barh(at, [100 * p.y for p in part.points], 0.55, starts, **shown)
@@ -431,7 +432,7 @@ def draw_lost(axes: Axes, spec: ChartSpec) -> None:
         text = f"{in_digits_of(told[x], total / 100)} lost"
         place: Any = {"xytext": (8, 0), "textcoords": "offset points", "va": "center", "color": drawing.AXIS}
         axes.annotate(text, (max(total, 0.0), rows[x]), **place)
-    names = [(x, clean(label) + " GPUs" * label.isdecimal()) for x, label in spec.x_ticks]
+    names = [(x, clean(label) + (" GPUs" if label.isdecimal() else "")) for x, label in spec.x_ticks]
     _set_rows(axes, [f"{name}, {kept[x].label} efficient" for x, name in names])
     axes.set_xlim(min(0.0, *left.values()), max([*left.values(), 1.0]) * 1.22)
     axes.set_xlabel("points of efficiency")

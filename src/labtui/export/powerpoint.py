@@ -102,7 +102,7 @@ def _with_question(answer: Answer) -> list[Any]:
 
 def _code_line(line: CodeLine) -> Paragraph:
     begin = Run(f"{line.number:>4} {line.change.strip('@') or ' '} ", mono=True, tone="quiet")
-    part = Run(f"   {line.part}" * bool(line.part), bold=True, tone="accent")
+    part = Run(f"   {line.part}" if line.part else "", bold=True, tone="accent")
     return Paragraph((begin, Run(line.text[:130], mono=True), part))
 
 
@@ -123,7 +123,7 @@ def _fill_paragraph(target: Any, paragraph: Paragraph, size: float) -> None:
 
 
 def _add_run(paragraph: Any, run: Run, size: float) -> None:
-    added, small = paragraph.add_run(), {"_": "-25000", "^": "30000"}.get(run.text[:1] * run.tex)
+    added, small = paragraph.add_run(), {"_": "-25000", "^": "30000"}.get(run.text[:1] if run.tex else "")
     added.text = run.text[1:].strip("()") if small else run.text
     if small:
         added.font._element.set("baseline", small)
@@ -149,8 +149,8 @@ class _Slides:
     def new_slide(self) -> None:
         page, more = self.page, bool(self.count)
         facts = () if more else page.facts
-        kicker = page.kicker + ", continued" * (more and bool(page.kicker))
-        words = {0: page.title, _KICKER: kicker, _MARK: self.document.mark * page.practice}
+        kicker = page.kicker + (", continued" if more and bool(page.kicker) else "")
+        words = {0: page.title, _KICKER: kicker, _MARK: (self.document.mark if page.practice else "")}
         self.slide = _add_slide(self.presentation, "facts" if facts else "page", words, facts)
         self.count += 1
         self.y = TOP

@@ -201,7 +201,7 @@ def _mark_points(native: Any, spec: ChartSpec, series: Series, look: Look) -> No
     hollow = [p.x for p in series.points if p.hollow or (p.live and not spec.over_time)]
     for x in places.keys() - {point.x for point in series.points}:
         native.points[places[x]].marker.style = xl.XL_MARKER_STYLE.NONE
-    every = (native.marker,) * (len(series.points) <= MAX_MARKED)
+    every = (native.marker,) if len(series.points) <= MAX_MARKED else ()
     for marker in (*every, *(native.points[places[x]].marker for x in hollow)):
         marker.style, marker.size = _MARKS[look.mark % len(_MARKS)], 8
         marker.format.fill.solid()
@@ -279,7 +279,7 @@ def _bar_data(spec: ChartSpec) -> tuple[Any, Any]:
     lost, rows = spec.kind == "stacked", _categories(spec)
     kept = {p.x: f", {p.label} efficient" for s in spec.measured if s.part == "kept" for p in s.points}
     data.categories = [
-        f"{spreadsheet_cell(label)}{' GPUs' * (lost and label.isdecimal())}{kept.get(x, '')}"
+        f"{spreadsheet_cell(label)}{' GPUs' if lost and label.isdecimal() else ''}{kept.get(x, '')}"
         for x, label in rows
     ]
     for series in _bar_series(spec):

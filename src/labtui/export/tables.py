@@ -272,7 +272,7 @@ def markdown_text(named: Results, stamp: str) -> str:
     is_printed = any(numbers.as_printed_text(row) != numbers.ABSENT for row in named.measured)
     tables = (
         ("Precise", named.rows, (*numbers.PRECISE, GPU_HOURS)),
-        ("As printed (whole seconds of epoch 2)", named.measured * is_printed, numbers.AS_PRINTED),
+        ("As printed (whole seconds of epoch 2)", named.measured if is_printed else (), numbers.AS_PRINTED),
         ("Programs timed without epochs", named.programs, numbers.PROGRAM),
     )
     parts = []

@@ -117,7 +117,7 @@ class Program(msgspec.Struct, frozen=True):
     def of(cls, name: str, text: str) -> Program:
         """Parse words like ``h=noheader`` (a flag) and ``o=format=`` (takes a value); ``-`` stands for no letter."""
         words = [word.split("=", 1) for word in text.split()]
-        takes = {long.rstrip("="): "=" * long.endswith("=") for _, long in words}
+        takes = {long.rstrip("="): ("=" if long.endswith("=") else "") for _, long in words}
         letters = {letter: long.rstrip("=") for letter, long in words if letter != "-"}
         return cls(name, takes, letters, anywhere=True)
 
@@ -126,7 +126,7 @@ _OPTIONAL = batch_script.LONG_OPTIONS - batch_script.FLAGS - batch_script.VALUED
 """Options with an optional value, which must follow after "="."""
 SBATCH = Program(
     "sbatch",
-    {name: "=" * (name in batch_script.VALUED) for name in batch_script.LONG_OPTIONS},
+    {name: ("=" if name in batch_script.VALUED else "") for name in batch_script.LONG_OPTIONS},
     batch_script.SHORT_OPTIONS,
 )
 _NOT_SRUNS = {"parsable", "requeue", "no-requeue", "test-only", "wrap", "wait", "input"}
@@ -158,7 +158,7 @@ def parse_argv(argv: Sequence[str], program: Program = SBATCH) -> tuple[dict[str
         options |= {name: value} if glued else {}
         plain.append(f"--{name}" if glued else word)
     takes = {letter: program.takes.get(name) == "=" for letter, name in program.letters.items()}
-    short = "".join(letter + ":" * value for letter, value in takes.items())
+    short = "".join(letter + (":" if value else "") for letter, value in takes.items())
     try:
         read = getopt.gnu_getopt if program.anywhere else getopt.getopt
         found, rest = read(plain, short, [name + mark for name, mark in program.takes.items()])

@@ -82,7 +82,7 @@ def sacct(parsed: ParsedCall) -> Iterable[str]:
         if _matches(job, options)
     ]
     mark = options.get("delimiter", "|")
-    tail = mark * ("parsable" in options)
+    tail = mark if "parsable" in options else ""
     return [mark.join(row[name] for name in names) + tail for row in rows]
 
 

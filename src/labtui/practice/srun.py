@@ -114,7 +114,9 @@ def run_step(step: JobStep, number: int) -> int:
     for (node, status), tasks in alike.items():
         if status:
             how = f"Exited with exit code {status}" if status > 0 else signal.strsignal(-status)
-            say(f"srun: error: {node}: task{'s' * (len(tasks) > 1)} {command_line.ranges(tasks)}: {how}")
+            say(
+                f"srun: error: {node}: task{'s' if len(tasks) > 1 else ''} {command_line.ranges(tasks)}: {how}"
+            )
     if any(-status in FORCED for status in ends.values()):
         say(f"srun: Force Terminated StepId={os.environ['SLURM_JOB_ID']}.{number}")
     return max(128 - status if status < 0 else status for status in ends.values())

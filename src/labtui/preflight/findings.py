@@ -370,7 +370,7 @@ def add_directive(job: JobScript, option: str) -> Fix:
         return change(job, title, {1: (new, job.lines[0])})
     line = max(read, default=1)
     old = job.lines[line - 1]
-    return change(job, title, {line: (old, new + "\r" * old.endswith("\r"))})
+    return change(job, title, {line: (old, new + ("\r" if old.endswith("\r") else ""))})
 
 
 def code_of(line: str) -> str:

@@ -227,7 +227,7 @@ def rank_in_quotes(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         number = int(ranks[0][2])
         effect = "The batch shell fills it in before srun starts the tasks: every task gets rank 0."
         tolerated = re.search(r"--rdzv[_-]backend[= ]+c10d\b", command.text) is not None
-        effect += " The c10d rendezvous tolerates that; a static one hangs." * tolerated
+        effect += " The c10d rendezvous tolerates that; a static one hangs." if tolerated else ""
         lines = range(number, len(job.lines) + 1)
         at = next((n for n in lines if _TASK_RANK.search(job.lines[n - 1])), number)
         fix = None

@@ -130,7 +130,7 @@ def _charts_of(results: Results, *, alone: bool) -> Iterable[ChartSpec]:
     accuracy = accuracy_chart(results)
     losses = {"loss": "", "val_loss": ", validation"}  # for logs that print no accuracy
     learned = accuracy if accuracy.measured else _over_epochs("loss", _lines_of(results, losses))
-    for chart in (epoch_chart(results), *[learned] * (not told)):
+    for chart in (epoch_chart(results), *([] if told else [learned])):
         if alone or len(chart.measured) <= MAX_LINES or len(lines) < 2:  # one of several lines can be chosen
             yield chart
 
@@ -141,7 +141,9 @@ def with_unique_keys(charts: Iterable[ChartSpec]) -> tuple[ChartSpec, ...]:
     real = {chart.key.casefold() for chart in charts if not chart.mark}
     keys = [f"{c.key}-practice" if c.mark and c.key.casefold() in real else c.key for c in charts]
     alike = grouped(range(len(keys)), lambda at: keys[at].casefold()).values()
-    ends = {at: f"-{count}" * (count > 1) for places in alike for count, at in enumerate(places, start=1)}
+    ends = {
+        at: (f"-{count}" if count > 1 else "") for places in alike for count, at in enumerate(places, start=1)
+    }
     return tuple(replace(chart, key=keys[at] + ends[at]) for at, chart in enumerate(charts))
 
 
@@ -182,7 +184,7 @@ def _lines(results: Results) -> Lines:
     def end(group: str, run: MeasuredRun) -> str:
         batch = run.run.batch_size
         apart = f"global batch {batch:,}" if batch and alike[group, batch] == 1 else run.who
-        return f", {apart}" * (repeats[group] > 1)
+        return f", {apart}" if repeats[group] > 1 else ""
 
     return [(replace(line, name=line.name + end(line.group, run)), run) for line, run in found]
 
@@ -245,7 +247,7 @@ def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpe
     seldom = as_long and len({len(each.points) for each in series}) > 1
     epochs = {point.x for each in validated for point in each.points}
     when = f"after epoch {max(epochs):g}" if len(epochs) == 1 else "after some epochs"
-    notes = (f"Validated {when} only.",) * bool(validated and seldom)
+    notes = (f"Validated {when} only.",) if validated and seldom else ()
     if target is not None and series:
         ends = tuple(Point(x=x, y=target) for x in (series[0].points[0].x, series[0].points[-1].x))
         series.append(Series(name=f"{100 * target:g} %", points=ends, role="ideal"))
@@ -313,8 +315,8 @@ def _which_runs(runs: Sequence[MeasuredRun], drawn: Iterable[Mapping[int, Point]
     numbers = sorted({point.run for line in drawn for point in line.values() if point.run})
     if numbers:
         tasks = ", ".join(sorted({run.task_id for run in runs if run.task_id}))
-        among = f" in task{'s' * (',' in tasks)} {tasks}" * bool(tasks)
-        which = f"run{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
+        among = f" in task{'s' if ',' in tasks else ''} {tasks}" if tasks else ""
+        which = f"run{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
         yield f"Of each policy and batch the newest with the usual batch per GPU{among}: {which}."
 
 
@@ -322,7 +324,7 @@ def _rate_chart(rates: Sequence[Series]) -> ChartSpec:
     """Learning rates that change, logarithmic where they fall far: a warm-up's first 0 has no place there."""
     constant = [each for each in rates if len({p.y for p in each.points}) == 1]
     rates = [each for each in rates if each not in constant]
-    notes = ("Trainings with a constant rate are not shown.",) * bool(constant)
+    notes = ("Trainings with a constant rate are not shown.",) if constant else ()
     said, levels = _learning_message(rates), [p.y for each in rates for p in each.points if p.y > 0]
     if wide := max(levels, default=0.0) >= specs.WIDE * min(levels, default=1.0):
         rates = [replace(each, points=tuple(p for p in each.points if p.y > 0)) for each in rates]
@@ -344,7 +346,7 @@ def _learning_message(rates: Sequence[Series]) -> str:
     fall = f"then fall to {' or '.join(sorted(shares))}" if all(shares) else "then end at {}"
     falls = alike and rates[0].points[0].y == highest[0]
     said = "The learning rate falls from {} to {}" if falls else f"Learning rates reach {{}}, {fall}"
-    said += ", the same for every size" * (alike and len(rates) > 1)
+    said += ", the same for every size" if alike and len(rates) > 1 else ""
     return said.format(*map(" to ".join, ends)) if rates else ""
 
 

@@ -139,12 +139,12 @@ class ChartSpec(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def x_title(self) -> str:
         """The title of x, which says where it is logarithmic; bars stand side by side on any."""
-        return self.x_label and self.x_label + _LOG * (self.x_log and self.kind == "lines")
+        return self.x_label and self.x_label + (_LOG if self.x_log and self.kind == "lines" else "")
 
     @property
     def y_title(self) -> str:
         """The heading, which names what y is, and says where it is logarithmic."""
-        return (self.heading or self.title) + _LOG * self.y_log
+        return (self.heading or self.title) + (_LOG if self.y_log else "")
 
     @property
     def captions(self) -> tuple[str, ...]:
@@ -331,7 +331,7 @@ def line_pieces(spec: ChartSpec, series: Series) -> list[list[Point]]:
         warming = not spec.over_time and (before.hollow or after.hollow)
         if warming or any(before.x < x < after.x for x in gaps):
             pieces.append([])
-        corner = [replace(before, x=after.x - 1e-6)] * (stays and after.y < before.y)
+        corner = [replace(before, x=after.x - 1e-6)] if stays and after.y < before.y else []
         pieces[-1] += [*corner, after]
     return pieces
 

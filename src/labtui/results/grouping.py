@@ -164,7 +164,8 @@ def what_others_lack(one: Configuration, others: Sequence[Configuration]) -> str
     lacking = [
         what for name, what in shared.items() if any(getattr(one, name) != getattr(e, name) for e in others)
     ]
-    lacking += ["the same number of images per epoch"] * (not all(same_images(one, each) for each in others))
+    if not all(same_images(one, each) for each in others):
+        lacking.append("the same number of images per epoch")
     return " and ".join(lacking)
 
 

@@ -90,7 +90,7 @@ def _fit_rows(law: Law, rows: Sequence[ResultRow]) -> LawFit:
         n_gpus=tuple(row.processes for row in rows),
         remarks=tuple(_remarks(share, rows)),
         baseline=base.configuration,
-        batch_words=base.configuration.batch_words * all(same_batch(row, base) for row in rows),
+        batch_words=base.configuration.batch_words if all(same_batch(row, base) for row in rows) else "",
         misfit=max(abs(law_told / mine.value - 1) for mine, law_told in told if mine and law_told),
     )
 

@@ -80,7 +80,7 @@ def cite(origins: Iterable[Origin], *, most: int = 4) -> str:
     texts = []
     for (job, source), found in by_log(origins).items():
         lines = dict.fromkeys(str(origin.line) for origin in found if origin.line is not None)
-        where = f"line{'s' * (len(lines) > 1)} {', '.join(lines)}" if lines else ""
+        where = f"line{'s' if len(lines) > 1 else ''} {', '.join(lines)}" if lines else ""
         texts.append(", ".join(filter(None, (job and f"job {job}", source, where))))
     rest = len(texts) - most
     return "; ".join(texts[:most]) + (f"; and {rest} more" if rest > 0 else "")
@@ -226,7 +226,8 @@ def run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
     """Notes about the runs of a row: guessed facts, contradictions."""
     notes = [said for run in members if (said := _loss_note(run))]
     own = [run.who for run in members if run.run_id and not run.task_id]
-    notes += [f"Pooled with {', '.join(own)}, of no task: the same training."] * (0 < len(own) < len(members))
+    if 0 < len(own) < len(members):
+        notes.append(f"Pooled with {', '.join(own)}, of no task: the same training.")
     if members[0].mark == "small":
         notes.append("A small run, no result of the lab: CPU devices are its GPUs, or it has other images.")
     if any(run.run.interleaved for run in members):

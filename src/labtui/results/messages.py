@@ -24,7 +24,7 @@ MAX_TITLE = 75
 def count_words(number: int, noun: str = "GPU", *, start: bool = False) -> str:
     """``Four GPUs``, ``one GPU``, ``32 GPUs``."""
     word = _NUMBERS[number] if number < len(_NUMBERS) else f"{number:,}"
-    return f"{word.capitalize() if start else word} {noun}{'s' * (number != 1)}"
+    return f"{word.capitalize() if start else word} {noun}{'s' if number != 1 else ''}"
 
 
 def _with_end(sentence: str, end: str) -> str:
@@ -48,7 +48,7 @@ def epoch_message(row: ResultRow, *more: ResultRow) -> str:
 def rate_message(row: ResultRow) -> str:
     """How much is trained in a second: ``Four GPUs train ResNet50 at 9,294 images per second``."""
     n = row.n_gpus or 0
-    who = f"{count_words(n, start=True)} train{'s' * (n == 1)}" if n else "The CPU trains"
+    who = f"{count_words(n, start=True)} train{'s' if n == 1 else ''}" if n else "The CPU trains"
     return f"{who} {named(row)} at {rate_text(row.throughput)} {row.configuration.unit} per second"
 
 
@@ -61,7 +61,7 @@ def scaling_message(lines: Sequence[ScalingLine], families: Set[str]) -> str:
     rows = rows_of_shared_size(lines)
     compared = _pair_sentence(lines, rows, families) if len(rows) == 2 else _many_sentence(rows, families)
     said = compared or _single_sentence(lines, families, live=live)
-    return _with_end(said, ", so far" * (said != "" and live))
+    return _with_end(said, ", so far" if said != "" and live else "")
 
 
 def rows_of_shared_size(lines: Sequence[ScalingLine]) -> list[ResultRow]:
@@ -89,7 +89,7 @@ def _many_sentence(rows: Sequence[ResultRow], families: Set[str]) -> str:
         return f"{many} keep {times} efficiency"
     if "epoch-time" in families and "speedup" not in families:
         told = f"An epoch is {times} times as fast on {count_words(best.processes)} as on one"
-        return told * (not best.by_rate)
+        return "" if best.by_rate else told
     return f"{many} {'give' if best.by_rate else 'are'} {times} times {faster(best, 'one')}"
 
 
@@ -315,8 +315,8 @@ def why_no_speedup(rows: Iterable[ResultRow]) -> str:
 def times_message(rows: Sequence[ResultRow]) -> str:
     """The times on the same devices: ``On 4 GPUs, a takes 49.56 s, b 50.82 s``."""
     timed = sorted((row for row in rows if row.epoch_seconds), key=lambda row: value_of(row.epoch_seconds))
-    said = [f"{_who(row)} {'takes ' * (row is timed[0])}{time_text(row)}" for row in timed]
-    epoch = "an epoch of " * (rows[0].program is None)
+    said = [f"{_who(row)} {'takes ' if row is timed[0] else ''}{time_text(row)}" for row in timed]
+    epoch = "an epoch of " if rows[0].program is None else ""
     return f"On {rows[0].counted}, {epoch}{', '.join(said)}" if said else ""
 
 
@@ -341,7 +341,7 @@ def program_message(rows: Sequence[ResultRow], families: Set[str] = frozenset())
         return f"{clean(last.model)} keeps {share} weak efficiency on {last.counted}"
     best = max(strong, key=lambda row: value_of(row.speedup))
     many = count_words(best.processes, start=True) if best.configuration.device == "gpu" else best.counted
-    which = f" on {clean(best.size)}" * (len({row.size for row in strong}) > 1)
+    which = f" on {clean(best.size)}" if len({row.size for row in strong}) > 1 else ""
     told = families and "program-speedup" not in families
     how = f"in {time_text(best)}" if told else f"{ratio_text(best.speedup)} times as fast"
     return f"{many} run {clean(best.model)}{which} {how}, at {percent_text(best.efficiency)} efficiency"
@@ -399,7 +399,7 @@ def law_lines(fits: Sequence[LawFit]) -> list[str]:
     """Each fit with its own remarks under it, then the remarks that all fits share."""
     counts = Counter(remark for fit in fits for remark in fit.remarks)
     shared = [remark for remark, count in counts.items() if count == len(fits) > 1]
-    of_all = "All of these: " * (len({fit.baseline for fit in fits}) > 1)
+    of_all = "All of these: " if len({fit.baseline for fit in fits}) > 1 else ""
     lines = []
     for fit, sentence in zip(fits, fit_sentences(fits), strict=True):
         lines.append(sentence)

@@ -139,7 +139,8 @@ def _compared(row: ResultRow, rows: Sequence[ResultRow]) -> ResultRow:
     if one_process is None or row.epoch_seconds is None:
         return row.with_notes(f"There is no time of {base} to compare with.")
     ratio = Interval.exact(1.0) if first is row else one_process.over(row.epoch_seconds)
-    row = row.with_notes(*[f"Compared with the time of {base} in its own line."] * (own is not None))
+    if own is not None:
+        row = row.with_notes(f"Compared with the time of {base} in its own line.")
     if row.is_weak:
         return replace(row, baseline=first, efficiency=ratio)
     return replace(row, baseline=first, speedup=ratio, efficiency=ratio.scaled(1 / row.processes))

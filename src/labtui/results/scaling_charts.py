@@ -44,7 +44,7 @@ def quantity_chart(family: str, lines: Sequence[ScalingLine], every: Sequence[Re
     counts = sorted(xs | {n for row in rows if (n := row.n_gpus or 0) and xs and min(xs) < n < max(xs)})
     hidden = [run.who for line in lines for row in line.hidden for run in row.members if run.run_id]
     notes = [f"Not shown: {', '.join(hidden)} (other batch per GPU)."] if hidden else []
-    notes += ["Trainings with other numbers of epochs are not shown."] * (len(lines) < given)
+    notes += ["Trainings with other numbers of epochs are not shown."] if len(lines) < given else []
     fields: dict[str, Any] = {"notes": (*_notes(rows, marks, ratio=is_ratio), *notes)}
     if (program := rows[0].program) is not None:
         fields = _program_fields(rows[0], program, family)
@@ -137,7 +137,8 @@ def _moves(row: ResultRow) -> bool:
 
 def _notes(rows: Sequence[ResultRow], marks: Sequence[Point], *, ratio: bool) -> Iterable[str]:
     if any(row.warmup_seconds and row.epoch_seconds for row in rows):
-        whole = "; a whole training's time includes it" * any(row.total_seconds is not None for row in rows)
+        timed = any(row.total_seconds is not None for row in rows)
+        whole = "; a whole training's time includes it" if timed else ""
         yield f"The first epoch of each run is warm-up and not counted{whole}."
     if any(point.hollow for point in marks):
         yield "Hollow: only the first epoch is done."
@@ -198,7 +199,7 @@ def tuned_charts(rows: Sequence[ResultRow]) -> Iterator[ChartSpec]:
     for found in tuned:
         data = found[0].configuration.data_set
         end = f"-{specs.slug(data)}" if len(data_sets) > 1 and data else ""
-        chart = _tuning_chart(found, f"tuning{end}{f'-{found[0].n_gpus}' * (len(counts) > 1)}")
+        chart = _tuning_chart(found, f"tuning{end}{f'-{found[0].n_gpus}' if len(counts) > 1 else ''}")
         where = f" on {devices(found[0].n_gpus)}"
         unsaid = chart.message and where not in chart.message and counts != {1}
         yield replace(chart, message=f"{chart.message},{where}") if unsaid else chart
@@ -261,6 +262,7 @@ def loss_chart(lines: Sequence[ScalingLine]) -> ChartSpec:
         else Series(name=f"lost: {name}", short=name, points=tuple(found), part="lost")
         for name, found in shares.items()
     ]
+    notes = ("The last batch of an epoch is smaller but costs a whole step.",)
     return make_chart(
         "efficiency-loss",
         series,
@@ -271,8 +273,7 @@ def loss_chart(lines: Sequence[ScalingLine]) -> ChartSpec:
             (float(x), f"{line.name} on {row.n_gpus} GPUs" if several else f"{row.n_gpus}")
             for x, (line, row) in enumerate(rows)
         ),
-        notes=("The last batch of an epoch is smaller but costs a whole step.",)
-        * (scaling.SHORT_BATCH in shares),
+        notes=notes if scaling.SHORT_BATCH in shares else (),
     )
 
 

@@ -174,7 +174,7 @@ class _Login:
         data_host = profile.data_host(host) if port == profile.port else ""
         self._port = [str(port)] if port not in {None, 22} else []
         self._key = ["-i", settings.identity] if settings.identity else []
-        at = f"{user}@" * bool(user)
+        at = f"{user}@" if user else ""
         self._target, self._copies = f"{at}{host or 'HOST'}", f"{at}{data_host or host or 'HOST'}"
 
     def run(self, command: str) -> str:

@@ -78,7 +78,7 @@ class Store:
             if read_only:
                 raise failure("other-version")
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-        connection = open_database(f"{self.path.as_uri()}{'?mode=ro' * read_only}")
+        connection = open_database(f"{self.path.as_uri()}{'?mode=ro' if read_only else ''}")
         try:
             if read_only:
                 if records.version_of(connection) != records.SCHEMA_VERSION:

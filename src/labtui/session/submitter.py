@@ -235,7 +235,7 @@ class Submitter:
         self, submission: SubmissionState, error: LabError,
         status: SubmissionStatus = SubmissionStatus.REFUSED,
     ) -> None:  # fmt: skip
-        again = "Correct that, then run it again." * (status is SubmissionStatus.REFUSED)
+        again = "Correct that, then run it again." if status is SubmissionStatus.REFUSED else ""
         self._change(submission.token, status, error.sentence, error.hint or again)
         pending = self._pending.pop(submission.token, _Pending())
         for future in pending.sent:

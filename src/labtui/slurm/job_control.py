@@ -111,7 +111,7 @@ def _read_test_only(result: CommandResult) -> SbatchAnswer:
     if result.status == 0:
         where = result.err.strip().rpartition(" in partition ")[2]
         closed = any(each.name == where and not each.up for each in parse_partitions(result.out))
-        more = f" The partition {where} is down: the job waits until it is up again." * closed
+        more = f" The partition {where} is down: the job waits until it is up again." if closed else ""
         return SbatchAnswer(sentence=f"Slurm would accept this job.{more}", detail=result.err.strip())
     if result.status is None:
         sentence, hint = "Slurm gave no answer about this job script.", "Ask again in a moment."

@@ -160,7 +160,7 @@ def answer_problem(program: str, result: CommandResult) -> str:
     out = result.sections
     status = result.section_status(program)
     text = out.get(program, "").strip()
-    words = text.partition("\n")[0] * (result.nonce not in text)  # without a row: no queue without jobs
+    words = "" if result.nonce in text else text.partition("\n")[0]  # without a row: no queue without jobs
     remark = (remote_command.trouble(result.remarks.get(program, "")) or words).rstrip(". ")
     if program not in out or status is None:
         return f"{program} gave no complete answer."

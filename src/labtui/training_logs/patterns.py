@@ -47,7 +47,7 @@ def _scores(text: str) -> dict[str, float]:
     metrics = {}
     for one in _SCORE.finditer(text):
         trains = (one["of"] or "train").startswith("train")
-        name = "val_" * (not trains) + one["what"].replace("acc", "accuracy")
+        name = ("" if trains else "val_") + one["what"].replace("acc", "accuracy")
         value = float(one["value"]) / (100 if one["percent"] else 1)
         if value <= 1 or "loss" in name:  # an accuracy without its unit may be of either
             metrics[name] = value
@@ -96,7 +96,7 @@ def read_hand_written(text: str, alike: Alike) -> list[Said] | None:
     if not EXPRESSIONS["between"].match(lower[: found.start()]):
         return None
     metrics = {
-        name: value + "%" * bool(percent)
+        name: value + ("%" if percent else "")
         for spaced, value, percent in EXPRESSIONS["metric"].findall(rest[: found.start()])[:10]
         if (name := spaced.strip(" -")) not in _KNOWN
     }

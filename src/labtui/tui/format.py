@@ -150,7 +150,7 @@ def why_it_waits(view: View, line: RunLine | None) -> str:
         return ""
     job = submission.job
     if job is None:  # the note line already says what waits in the submission queue
-        return waits_for(view, submission) * (submission not in submission_queue(view.state))
+        return waits_for(view, submission) if submission not in submission_queue(view.state) else ""
     if job.phase is JobPhase.QUEUED and line.phase is RunPhase.QUEUED:
         from labtui.slurm.states import reason_words
 
@@ -163,7 +163,7 @@ def why_it_waits(view: View, line: RunLine | None) -> str:
     if job.phase is JobPhase.SETTLING:
         return f"Job {job.job_id} has left the queue; no accounting record yet."
     behind = line.phase is RunPhase.QUEUED and job.phase is JobPhase.RUNNING
-    return f"Job {job.job_id} trains the runs before it first." * behind
+    return f"Job {job.job_id} trains the runs before it first." if behind else ""
 
 
 def waiting_text(view: View) -> str:
@@ -182,7 +182,7 @@ def waits_for(view: View, submission: SubmissionState) -> str:
     numbers = submission.run_ids
     head = f"{run_numbers(numbers)} wait{'s' if len(numbers) == 1 else ''}. "
     why = waiting_reason(view.state, view.profile, submission)
-    return head * (submission.status is SubmissionStatus.WAITING) + why
+    return (head if submission.status is SubmissionStatus.WAITING else "") + why
 
 
 def start_words(job: JobView, view: View) -> str:
@@ -221,7 +221,7 @@ def job_grid(jobs: Sequence[MyJob]) -> list[list[str]]:
         others = "another folder's" if is_of_another(job, "") else "not labtui's"
         runs = ", ".join(map(str, job.run_ids)) or others
         reason = reason_words(job.phase, job.reason) if job.phase is JobPhase.QUEUED else ""
-        why = " ".join(filter(None, ("holds the queue's slot" * job.holds_slot, reason)))
+        why = " ".join(filter(None, ("holds the queue's slot" if job.holds_slot else "", reason)))
         state = "held" if job.held else job.phase.value
         grid.append([job.job_id or NOTHING, job.name, state, lasted, job.queue, job.node, runs, why])
     return grid

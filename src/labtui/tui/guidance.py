@@ -291,7 +291,7 @@ def headline(view: View) -> str:
     if planned and all(line.phase in ENDED_BADLY for line in view.lines):
         newest = [line for line in view.lines if line.run.token == view.lines[-1].run.token]
         failed = [line for line in newest if line.phase is RunPhase.FAILED]
-        return ended(failed or newest) + " The task asks for no more." * view.count("runs").full
+        return ended(failed or newest) + (" The task asks for no more." if view.count("runs").full else "")
     return result_line(view)
 
 
@@ -357,7 +357,8 @@ def title_remark(view: View) -> str:
     if run is None or line.live not in TRAINING or line.word != line.live:
         return ""
     ran = run.took_s or 0.0
-    return f" for {words.clock_span(ran)}" * (ran >= 1) + f" (run {run.run_id})" * (len(view.lines) > 1)
+    told = f" for {words.clock_span(ran)}" if ran >= 1 else ""
+    return f"{told} (run {run.run_id})" if len(view.lines) > 1 else told
 
 
 def result(view: View) -> tuple[str, str, str]:
@@ -371,7 +372,7 @@ def result(view: View) -> tuple[str, str, str]:
 
     if (learned := words.learned(view)) is not None:
         share, line = learned
-        whose = f"run {line.run_id}: {line.row and line.row.label}{' so far' * line.live}"
+        whose = f"run {line.run_id}: {line.row and line.row.label}{' so far' if line.live else ''}"
         return percent_text(share), "accuracy in validation, last epoch", whose
     if not (scaled := by_size(view.charted)):
         gain = next((row.acceleration for row in view.charted if row.acceleration is not None), None)
@@ -379,12 +380,12 @@ def result(view: View) -> tuple[str, str, str]:
         return _single(view) if gain is None else (ratio_text(gain), *said)
     best = scaled[-1]
     detail, run = _compared(view) or f"{percent_text(best.efficiency)} efficient", best.members[-1].run
-    detail += " so far" * any(row.live for row in (best, best.baseline) if row is not None)
+    detail += " so far" if any(row.live for row in (best, best.baseline) if row is not None) else ""
     if len(best.pooled) > 1 and not _compared(view):
         detail += f" (mean of {run_numbers([each.run_id for each in best.pooled]).lower()})"
     planned = run.epochs_planned
     far = f"{run.epochs_read} of {planned} epochs" if planned else plural(run.epochs_read, "epoch")
-    detail += f", after {far}" * best.live
+    detail += f", after {far}" if best.live else ""
     whose = f" ({model})" if (model := _of_model(view, best)) else ""
     rates = f"as many {best.configuration.unit} per second on {best.counted} as on one"
     sentence = rates if best.by_rate else f"as fast with {best.counted} as with one"
@@ -402,7 +403,7 @@ def _single(view: View) -> tuple[str, str, str]:
     where = f"on {row.counted}" if row.program or row.n_gpus is not None else ""  # else nobody knows
     both = row.epoch_seconds is not None and row.throughput is not None
     rate = f"{rate_text(row.throughput)} {row.configuration.unit} per second" if both else ""
-    return time_text(row), f"{what}{where}".rstrip(), f"{rate}{' so far' * row.live}".strip()
+    return time_text(row), f"{what}{where}".rstrip(), f"{rate}{' so far' if row.live else ''}".strip()
 
 
 def _of_model(view: View, row: ResultRow) -> str:

@@ -42,7 +42,9 @@ class PlanFinding(msgspec.Struct, frozen=True):
     def where(self) -> str:
         """The file and its lines: ``ResNet50.py, line 41``, ``job.slurm, lines 87, 88``."""
         lines = [str(line) for line in dict.fromkeys(each.line for each in self.every) if line]
-        return self.finding.file + (f", line{'s' * (len(lines) > 1)} {', '.join(lines)}" if lines else "")
+        return self.finding.file + (
+            f", line{'s' if len(lines) > 1 else ''} {', '.join(lines)}" if lines else ""
+        )
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -261,7 +263,7 @@ class Plan:
         specs = [run for draft in self.drafts for run in draft.runs if run.device == "gpu"]
         planned, runs = [row.spec for row in rows_of(self.planned)], self.session.state.runs.values()
         new = [run.run_id for run in runs if run.run_id > self._last_run and run.task_id == self.task_id]
-        lines = [f"Submitted after this plan was opened: {run_numbers(new).lower()}."] * bool(new)
+        lines = [f"Submitted after this plan was opened: {run_numbers(new).lower()}."] if new else []
         for model in dict.fromkeys(run.model for run in specs if run.program is None and not run.unknown):
             most = smallest_failed_batch(runs, model)
             mine = [run for run in specs if run.model == model]

@@ -87,7 +87,7 @@ def step(plan: Plan) -> NextStep:
     if plan.errors:
         return _fix_step(plan, plan.errors[0])
     accepts = all(each is not None and each.result is not None and each.result.ok for each in plan.answers)
-    said = "Slurm accepts it." * accepts
+    said = "Slurm accepts it." if accepts else ""
     return NextStep(f"Submit {plural(len(plan.drafts), 'job')}", said, "send", key="s")
 
 
@@ -100,7 +100,7 @@ def nothing_to_send(plan: Plan) -> str:
     """Why a plan has no job."""
     if not all_made(plan):
         return "Every run is left out. Press d to add one."
-    under_way = " or under way" * any(plan.phase(row.spec) is not RunPhase.DONE for row in plan.rows)
+    under_way = " or under way" if any(plan.phase(row.spec) is not RunPhase.DONE for row in plan.rows) else ""
     return f"All runs of this task are done{under_way}. Press d to run the selected one again."
 
 
@@ -180,8 +180,10 @@ def idle_gpus(plan: Plan) -> str:
         return ""
     least = min(row.spec.n_gpus for row in plan.rows if row.included)
     idle = plan.drafts[0].total_gpus - least
-    trains = f"{plural(least, 'GPU')} train{'s' * (least == 1)}"
-    said = f"{plural(idle, 'GPU')} idle{'s' * (idle == 1)} while {trains}. J makes a job for each size."
+    trains = f"{plural(least, 'GPU')} train{'s' if least == 1 else ''}"
+    said = (
+        f"{plural(idle, 'GPU')} idle{'s' if idle == 1 else ''} while {trains}. J makes a job for each size."
+    )
     return said if idle > 0 else ""
 
 
@@ -207,7 +209,7 @@ def runs_title(plan: Plan, styles: Roles) -> Text:
         started += f"; its log will tell what {UNKNOWN} stands for" if untold else ""
     text = ink("Runs", "bold").append(started, styles.quiet)
     if shared := shared_options(plan):
-        text.append(f"  {'each ' * (len(plan.rows) > 1)}with {' '.join(shared)}", styles.quiet)
+        text.append(f"  {'each ' if len(plan.rows) > 1 else ''}with {' '.join(shared)}", styles.quiet)
     if controls := sum(row.spec.is_control and row.included for row in plan.rows):
         text.append(f"  {plural(controls, 'control run')}", styles.soft)
     return text
@@ -281,7 +283,7 @@ def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
         "gpus": UNKNOWN if "n_gpus" in unknown else gpus,
         "batch": UNKNOWN if "batch_size" in unknown else f"{spec.batch_size:,}",
         "per_gpu": UNKNOWN if unknown & {"n_gpus", "batch_size"} else per_gpu,
-        "rate": "default" if rate is None else f"{rate:g}{', scaled' * scaled}",
+        "rate": "default" if rate is None else f"{rate:g}{', scaled' if scaled else ''}",
         "epochs": UNKNOWN if "epochs" in unknown else str(spec.epochs),
         "limit": f"{draft.time_limit_minutes} min" if draft and draft.time_limit_minutes else words.NOTHING,
         "expected": words.NOTHING if expected is None else words.span_text(expected.value),

@@ -359,7 +359,7 @@ def _with_cause(view: View, run: RunState, submission: SubmissionState | None) -
     """The run with its phase, and the cause: by its log, else by its job's end, else by the last poll if recent."""
     state, job = view.state, submission.job if submission is not None else None
     over = job is not None and job.phase in (JobPhase.FINISHED, JobPhase.SETTLING)
-    held = "(held)" * (submission is not None and submission.held)
+    held = "(held)" if submission is not None and submission.held else ""
     if submission is not None and job is not None and over and run.outcome is None:
         from labtui.session.run_matcher import with_slurm_outcome
 
@@ -390,7 +390,7 @@ def _with_cause(view: View, run: RunState, submission: SubmissionState | None) -
         if heard and job is not None and not job.unknown_since:  # a word of Slurm's that labtui does not know
             said = f"state {job.slurm_state}"
         return replace(run, phase=RunPhase.UNKNOWN), said
-    return run, held * (run.phase is RunPhase.QUEUED)
+    return run, held if run.phase is RunPhase.QUEUED else ""
 
 
 def _line_of(view: View, run: RunState, row: ResultRow | None, left_out: str) -> RunLine:

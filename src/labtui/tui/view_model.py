@@ -146,7 +146,8 @@ class ViewModel:
         jobs = [(each.status, each.job) for each in state.submissions.values()]
         names = {path.name for path in folder.path.glob("[!.]*") if ".db" not in path.name}
         report = edition is not None and edition.hand_in.form == "report"
-        files = ["report.pdf"] * report + sorted(DECKS.values())  # one is enough; slides do for a report, too
+        # one is enough; slides do for a report, too
+        files = (["report.pdf"] if report else []) + sorted(DECKS.values())
         deck = next((name for name in files if name in names), "")
         made = stat_inside(folder.path, deck) if deck else None
         over = (run.token for run in state.runs.values() if run.outcome is not None)

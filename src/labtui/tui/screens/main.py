@@ -151,7 +151,7 @@ class MainScreen(FramedScreen):
         self.show_frame(view)
         for tab in self.query(Tab):
             count = view.count(tab.id or "")
-            met = f"{count}{' exported' * (tab.id == 'charts' and count.of > 0)}"
+            met = f"{count}{' exported' if tab.id == 'charts' and count.of > 0 else ''}"
             said = f"· {count.stale} outdated" if count.stale else met
             label = f"{PANES[tab.id or 'task']} {said}".strip()
             if str(tab.label) != label:
@@ -269,7 +269,7 @@ class MainScreen(FramedScreen):
         jobs = {line.run.token: line for line in reversed(again)}
         lines = sorted(jobs.values(), key=lambda line: line.run_id)
         proposals = [retry_after(self.app.session, line.run_id, same=as_it_was(line)) for line in lines]
-        heads = [f"Run {line.run_id}: " * (len(lines) > 1) for line in lines]
+        heads = [(f"Run {line.run_id}: " if len(lines) > 1 else "") for line in lines]
         said = [head + proposal.sentence for head, proposal in zip(heads, proposals, strict=True)]
         drafts = tuple(draft for each in proposals for draft in each.drafts)
         if (task_id := lines[0].run.task_id) != view.task_id:

@@ -251,7 +251,7 @@ def show_finish(app: LabApp) -> None:
     here = f"{view.deck} is in {path}."
     unreal = "These are practice runs; hand in real ones."
     where = here if view.deck and not view.deck_old else f"Press x to write the {hands_in(view)} into {path}."
-    text = "\n\n".join(filter(None, (headline(view), where, unreal * view.practice)))
+    text = "\n\n".join(filter(None, (headline(view), where, unreal if view.practice else "")))
     export: tuple[Choice, ...] = () if where == here else (("x", "Export", "export"),)
 
     def answered(action: str | None) -> None:
@@ -334,13 +334,13 @@ def problems_text(app: LabApp) -> Text:
             ends.setdefault(line.word, []).append(line)
         if lines:
             page.append(f"! {' '.join(map(ended, ends.values()))}\n", style="bold")
-            why = "r to see why, " * any(line.phase is RunPhase.FAILED for line in lines)
+            why = "r to see why, " if any(line.phase is RunPhase.FAILED for line in lines) else ""
             which = "it" if len(lines) == 1 else "them" if task.task_id else "the chosen one"
-            there = "go there and " * (task.task_id != app.view.task_id)
+            there = "go there and " if task.task_id != app.view.task_id else ""
             page.append(f"  {task.task_id} {task.title}: {there}press {why}R to run {which} again.\n\n")
     if not page and not connection.sentence and not incidents:
         page.append("Nothing is wrong: the connection, labtui, and the runs that your tasks need.\n")
-    page.append(f"{connection.sentence} {connection.hint}".strip() + "\n" * bool(connection.sentence))
+    page.append(f"{connection.sentence} {connection.hint}".strip() + ("\n" if connection.sentence else ""))
     if remarks := app.view_model.remarks:
         page.append("\n  ".join([f"The last export, in {app.session.folder.path}:", *remarks]) + "\n\n")
     page.append("Simulated in this practice session:\n" if incidents else "")
@@ -362,7 +362,7 @@ def help_page(app: LabApp) -> Table:
     for node, binding, why_not in actions:
         before, group = group, {app: "Everywhere", app.screen: "On this screen"}.get(node, "Here")
         if group != before:
-            table.add_row("", Text("\n" * bool(before) + group, "bold"))
+            table.add_row("", Text(("\n" if before else "") + group, "bold"))
         told = Text(f"not now: {why_not}" if why_not else binding.tooltip, "dim" if why_not else "")
         table.add_row(Text(app.get_key_display(binding), "bold"), binding.description, told)
     runs = "  ".join(f"{glyph} {phase.value}" for phase, glyph in words.PHASE_GLYPHS.items())

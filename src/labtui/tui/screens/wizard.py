@@ -168,7 +168,7 @@ class WizardScreen(Screen[None]):
 
 def _row(title: str, field: Widget, *, first: bool = False) -> Horizontal:
     """A title and its field on one line; the `first` row of a group has a blank line above it."""
-    return Horizontal(Label(title, markup=False), field, classes="wizard-row" + " -first" * first)
+    return Horizontal(Label(title, markup=False), field, classes="wizard-row" + (" -first" if first else ""))
 
 
 class WizardApp(SanitizedApp[Path | Literal["practice"] | None]):

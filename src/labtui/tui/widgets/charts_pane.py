@@ -45,7 +45,7 @@ def empty_chart(view: View, name: str) -> ChartSpec:
     timed = counts and name in ("throughput", "training")
     rows = [row for row in view.charted if row.is_measured and row.program is None]
     lacks = [note for row in rows if name == "throughput" for note in row.notes_about("no throughput")]
-    lacks += ["The logs print no accuracy and no loss."] * (name == "training" and bool(rows))
+    lacks += ["The logs print no accuracy and no loss."] if name == "training" and rows else []
     waits = "This program prints times only." if timed else "".join(lacks[:1]) or instead_of_chart(view)
     spec = make_chart(family.key, (), counted=unit_of(view), message=waits, x_label=x_label)
     epochs = {each.epochs for each in plans}
@@ -97,9 +97,9 @@ class ChartView(Widget, can_focus=False):
         if said and (unit.casefold() in said or unit.casefold().startswith(said)):
             unit = unit[len(said) :].strip()
         top = ink(self.heading, f"bold {look.busy}" if self.chosen else "bold", no_wrap=True)
-        top.append(f"{'  ' * bool(said)}{unit}" * bool(unit), look.quiet)
+        top.append("  " if said and unit else "").append(unit, look.quiet)
         top.truncate(self.size.width, overflow="ellipsis")
-        lines = [top] * bool(top)
+        lines = [top] if top else []
         height = self.size.height - len(lines)
         if spec is None or height < MIN_HEIGHT:
             return Text("\n").join(lines if spec is None else [])
@@ -192,7 +192,7 @@ def bounds_of(spec: ChartSpec, point: Point) -> str:
     bounds = bounds_text(
         Interval(point.y, point.lo, point.hi), specs.value_text(spec, point).removesuffix("×")
     )
-    return f"({bounds})" * bool(bounds)
+    return f"({bounds})" if bounds else ""
 
 
 class ChartsPane(Pane, Container, can_focus=True):
@@ -391,7 +391,7 @@ class ChartsPane(Pane, Container, can_focus=True):
             at = lines.index(self._only) + 1 if self._only in lines else 0
             filtered = f"{at}/{len(lines)} " if at else "Filter"
             room = self.size.width - left.cell_len - 3 - len(filtered)
-            filtered += shortened(plain(self._only), room) * (at > 0 and room >= 8)
+            filtered += shortened(plain(self._only), room) if at > 0 and room >= 8 else ""
             right = ink("m ", f"bold {styles.busy}").append(filtered.rstrip(), styles.soft)
         return ends(left, right, self.size.width)
 
@@ -427,7 +427,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         share = f"{percent_text(row.efficiency)} efficient" if row is not None and told else ""
         far = "warm-up, not counted" if point.hollow else "so far" if point.live else ""
         for each in filter(None, (bounds_of(spec, point), share, far)):  # no number is cut
-            left.append(f"   {each}" * (left.cell_len + 3 + len(each) < width), styles.soft)
+            left.append(f"   {each}" if left.cell_len + 3 + len(each) < width else "", styles.soft)
         numbers = [each.run_id for each in row.pooled if each.run_id] if row is not None else []
         numbers = [point.run] if point.line and point.run else numbers
         run = run_numbers(list(map(self._run_words, numbers))).lower() if numbers else ""
@@ -443,8 +443,8 @@ class ChartsPane(Pane, Container, can_focus=True):
         if path is None or spot.number is None or row is None or line is None:
             return Text("")
         last, of = (f"run {line.run_id}, ", f" of {row.runs} runs") if row.runs > 1 else ("", "")
-        said = f"mean of {row.epochs} epochs{of}, the last in {last}" * (not point.line and row.epochs > 1)
+        mean = f"mean of {row.epochs} epochs{of}, the last in {last}"
         styles, text = roles(self.app), line_text(self.app.session.folder.path, path, spot.number)
-        place = f"{said}line {spot.number}  "
-        shown_text = shorten(readable(text, point.metric or "seconds"), self.size.width - len(place))
-        return ink(place, styles.quiet, no_wrap=True).append(shown_text, styles.soft)
+        place = f"{'' if point.line or row.epochs <= 1 else mean}line {spot.number}  "
+        shown = shorten(readable(text, point.metric or "seconds"), self.size.width - len(place))
+        return ink(place, styles.quiet, no_wrap=True).append(shown, styles.soft)

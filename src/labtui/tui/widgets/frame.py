@@ -155,8 +155,8 @@ def lab_state(view: View, styles: Roles) -> Text:
     """What the header says at the right: practice, connection and GPU-hours."""
     glyph, word, role = words.connection_label(view)
     pace = f" {view.factor:g}×" if view.factor else ""
-    parts = [ink(f"practice{pace}", styles.warn)] * view.practice
-    parts += [ink("read-only", styles.warn)] * view.read_only
+    parts = [ink(f"practice{pace}", styles.warn)] if view.practice else []
+    parts += [ink("read-only", styles.warn)] if view.read_only else []
     parts.append(ink(f"{glyph} {word}", getattr(styles, role)))
     if (hours := gpu_hours(view)) >= 0.005:
         parts.append(ink(f"{hours:.2f} GPU-h of jobs", styles.soft))

@@ -58,7 +58,7 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
         tail.why_empty = "Nothing was printed here: press o." if ended else words.why_it_waits(view, line)
         found, file = read_as(view, self.stream).items() if wide else (), tail.file
         rows = {at: file.shown_before(at) for at, _ in found}
-        tail.read_as = {rows[at]: text + f", line {at}" * (rows[at] != at) for at, text in found}
+        tail.read_as = {rows[at]: text + (f", line {at}" if rows[at] != at else "") for at, text in found}
         if chosen:
             tail.show_end_of(last_line(view, line) if self._error_line is None else self._error_line)
         if self._to_mark is not None:  # asked for before this pane was laid out, or now
@@ -115,7 +115,7 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
         parts += [f"with {run_numbers(others).lower()}"] if others else []
         for part in (*parts, file.path.name if file.path is not None else named):
             fits = text.cell_len + len(part) + right.cell_len + 4 <= self.size.width
-            text.append(f"   {part}" * fits, styles.soft)
+            text.append(f"   {part}" if fits else "", styles.soft)
         say(self, "#log-title", ends(text, right, max(10, self.size.width)))
 
     # ------------------------------------------------------------------ search
@@ -152,7 +152,8 @@ def place_of(view: TailView, *, live: bool) -> str:
     if view.file.hidden and not view.brief:
         parts.append(f"{plural(view.file.hidden, 'MLPerf line')} hidden (z)")
     if view.needle:
-        at = f"  line {view.match_line}" if view.match_line is not None else "  not found" * view.not_found
+        at = "  not found" if view.not_found else ""
+        at = at if view.match_line is None else f"  line {view.match_line}"
         parts.append(f"/{view.needle}{at}")
     bottom = int(view.scroll_y) + view.size.height - 1
     below = view.file.last - view.file.number(bottom) if bottom + 1 < view.file.rows() else 0

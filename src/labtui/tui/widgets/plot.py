@@ -183,7 +183,7 @@ class _Drawing:
             grid.put(self.left - 1 - len(label), row, label, look.quiet)
             grid.put(self.left + 1, row, "┈" * self.columns, look.line)
         row = self._row(0.0) if self.bars else self.rows
-        grid.put(self.left, row, "└┼"[self.bars] + "─" * self.columns, look.axis)
+        grid.put(self.left, row, ("┼" if self.bars else "└") + "─" * self.columns, look.axis)
 
     def _draw_x_ticks(self) -> None:
         label, low = plain(self.spec.x_label), self.rows + 2 >= self.grid.height
@@ -201,7 +201,7 @@ class _Drawing:
             # one that stood far from its bar would read as another's
             names = {x: name for x, name in names.items() if x == self.cursor.x}
         log = ("", "; y axis log", " (log scale)", " (both axes log)")[2 * self.spec.x_log + self.spec.y_log]
-        label += log * bool(label)
+        label += log if label else ""
         if not (self.spec.y_log or self.bars) and label and min(self.scale.ticks, default=0) > 0:
             label += "; y does not begin at 0"
         below = range(self.rows + 1, min(self.grid.height, self.rows + 2 + (self.spec.x_axis == "names")))
@@ -293,9 +293,7 @@ class _Drawing:
         """Write the longest warm-up beyond the scale, once, beside its arrow."""
         if beyond := [p for series in self.measured for p in series.points if self._beyond(p)]:
             top = max(beyond, key=lambda point: point.y)
-            text = (
-                f" {'up to ' * (len(beyond) > 1)}{specs.value_text(self.spec, top, seconds=True)}, warm-up "
-            )
+            text = f" {'up to ' if len(beyond) > 1 else ''}{specs.value_text(self.spec, top, seconds=True)}, warm-up "
             self._write([(self._column(top.x) + 1, row) for row in (0, 1)], text, self.look.quiet, 0)
 
     def _draw_cursor(self) -> None:
@@ -307,13 +305,17 @@ class _Drawing:
     def _value(self, point: Point) -> str:
         """A point's value, in brackets if it does not count yet."""
         text = specs.value_text(self.spec, point, seconds=True)
-        return f"{'↑' * (self.bars and self._beyond(point))}({text})" if point.live or point.hollow else text
+        return (
+            f"{'↑' if self.bars and self._beyond(point) else ''}({text})"
+            if point.live or point.hollow
+            else text
+        )
 
     def _far(self, last: Point) -> str:
         """What follows the value in the margin, of a line that ends with this point."""
         early = self.spec.over_time and last.x < self.xs[-1]
         ended = f" in {place_text(self.spec, last.x)}" if self.value_room and early else ""
-        return (ended + (" warm-up" if last.hollow else " so far" if last.live else "")) * (not self.listed)
+        return "" if self.listed else ended + (" warm-up" if last.hollow else " so far" if last.live else "")
 
     def _label(self, at: int) -> tuple[str, str]:
         """A line's mark, name and value, and their style: the value at the cursor, or of few lines the last one."""
@@ -322,15 +324,15 @@ class _Drawing:
         over = x is not None and self.spec.over_time and not self.listed and last.x < x  # it ended before
         told = last if self.few or x is None or over else next((p for p in points if p.x == x), None)
         mark, colour = self._look(at, hollow=last.live)
-        text = f" {mark} {set_cell_size(self.names[at], self.name_room)} " * bool(self.name_room)
+        text = f" {mark} {set_cell_size(self.names[at], self.name_room)} " if self.name_room else ""
         value = NOTHING if told is None else self._value(told)
-        text += f" {value:>{self.value_room}}" * bool(self.value_room)
+        text += f" {value:>{self.value_room}}" if self.value_room else ""
         far = self._far(last) if told is last else ""
-        text += far * (cell_len(text) + len(far) + 2 <= self.right)
+        text += far if cell_len(text) + len(far) + 2 <= self.right else ""
         here = bool(text and chosen and told and told.x == x) and not (self.bars or last.live or last.hollow)
         if self.spec.kind == "stacked":
             colour = self.look.busy if chosen else self.look.soft  # a part's own may be too dim for text
-        return f"{text.rstrip()} ", "bold " * chosen + "reverse " * here + colour
+        return f"{text.rstrip()} ", ("bold " if chosen else "") + ("reverse " if here else "") + colour
 
     def _write_list(self) -> None:
         """Write the labels in their order below the place of the cursor; of many those near the chosen one."""
@@ -394,7 +396,8 @@ class _Drawing:
         above, below = top // 4 - 1, (top + 3) // 4 + 1
         # on the side of another point that is near, a value would read as its
         near = [up for up in (*rivals, *self._rivals(point, self.formulas)) if 0.5 <= abs(up) < 4]
-        sides = [above] * (max(near, default=0) <= 0) + [below] * (min(near, default=0) >= 0)
+        sides = [above] if max(near, default=0) <= 0 else []
+        sides += [below] if min(near, default=0) >= 0 else []
         starts = [column - back for back in (size // 2, 1, size - 2, 0, -1, size - 1)]
         spots = [(start, side) for start in starts for side in sides]
         spots += [(column + gap, row) for gap in (1, 3, -size, 5, 7)]  # its line may be steep
@@ -413,7 +416,7 @@ class _Drawing:
         wide = max(1, min(12, int((self.columns / len(self.xs) - 1.5) / (count + 0.25))))
         for at in range(len(self.measured))[:: -1 if stack else 1]:  # lower parts over upper ones
             fill = self._look(at)[1]
-            style = "bold " * (at == self.cursor.series) + fill
+            style = ("bold " if at == self.cursor.series else "") + fill
             for point in self.measured[at].points:
                 left = self._column(point.x) - count * wide // 2 + at * wide * (not stack)
                 below = [p.y for each in self.measured[:at] for p in each.points if p.x == point.x and stack]
@@ -425,7 +428,9 @@ class _Drawing:
                     ink = "on" if fill in (self.look.axis, self.look.line) else "reverse"
                     row = self._row(sum(below, point.y / 2))
                     self.grid.put(left + (wide - len(number)) // 2, row, number, f"{ink} {fill}")
-                self.grid.put(left, self.rows, "━" * wide * (self.cursor == Cursor(at, point.x)), style)
+                self.grid.put(
+                    left, self.rows, "━" * wide if self.cursor == Cursor(at, point.x) else "", style
+                )
                 if not stack:
                     texts.append((left, self.rows - math.ceil(self._height(max(0.0, point.y))), text, style))
         for left, row, whole, style in texts:  # above its bar, if no other bar or number is there

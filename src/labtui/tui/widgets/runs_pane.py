@@ -109,7 +109,7 @@ class RunsPane(RunPane):
         if line is not None and log is not None:
             others = self._others(line)
             runs = run_numbers(sorted((line.run_id, *others))).lower()
-            of = f"  of {runs}" if others else "  following" * line.live
+            of = f"  of {runs}" if others else ("  following" if line.live else "")
             say(self, "#glance-of", ink("Log", "bold").append(of, styles.quiet))
         say(self, "#run-facts", run_facts(view, line, busy, styles) if line is not None else Text(""))
         self.query_one("#glance-log").display = log is not None
@@ -210,7 +210,7 @@ def _telling_column(view: View) -> tuple[str, dict[int, str]]:
             return head, found
     options = distinguishing_words([spec.tuning for spec in specs.values()])
     told = dict(zip(specs, map(", ".join, options), strict=True))
-    return "options" * any(told.values()), told
+    return "options" if any(told.values()) else "", told
 
 
 def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, str | Text]:
@@ -256,7 +256,7 @@ def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
     head, _, rest = line.word.partition(", " if done else ": ")
     text = ink(head, styles.soft if aim else role)
     text.append(f": {rest}" if rest and not done else "", styles.soft)
-    text.append(", as the task asks" * aim, styles.soft)
+    text.append(", as the task asks" if aim else "", styles.soft)
     told = [*filter(None, (rest, line.why_not))] if done else []  # these have the room of the time
     if line.took_s and not line.run.total_seconds and not told and (done or line.phase is RunPhase.CANCELLED):
         text.append(f" {'in' if done else 'after'} {words.clock_span(line.took_s)}", styles.soft)
@@ -297,7 +297,7 @@ def error_card(view: View, line: RunLine, styles: Roles, width: int) -> Text:
             continue
         for part in wrap(found.text.strip(), room):
             text.append("▌ ", styles.bad).append(f"{part:<{room}}\n", f"bold on {styles.bad_ground}")
-        where = f" on {line.run.used.devices}" * (whose == [line.run_id])  # it may be another one's
+        where = f" on {line.run.used.devices}" if whose == [line.run_id] else ""  # it may be another one's
         whom = f"run {' or '.join(map(str, whose))}{where}".removesuffix(" on ")
         text.append("▌ ", styles.bad).append(f"{found.place}, {whom}\n\n", styles.quiet)
     again = remedy(view, line)
@@ -357,7 +357,7 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
         recent = busy[-12:]
         facts.append(("GPU use", f"{100 * sum(recent) / len(recent):.0f} %", " lately"))
         sparks = "\n" + "".join(_SPARKS[min(7, int(each * 8))] for each in busy[-26:])
-    text.append("\n" * bool(facts))
+    text.append("\n" if facts else "")
     for name, value, rest in facts:
         text.append(f"\n{name:<9}", styles.soft).append(value, "bold").append(rest, styles.soft)
     text.append(sparks, styles.busy)

@@ -152,7 +152,7 @@ def _reading(view: View) -> Iterator[Section]:
     if view.task is None:
         return
     missing = {item.to_make for item in view.items}
-    files = [f"scripts/{name}{', not made yet' * (name in missing)}" for name in view.task.files]
+    files = [f"scripts/{name}{', not made yet' if name in missing else ''}" for name in view.task.files]
     for name, lines, keys in (
         ("Hints", view.task.hints, ""),
         ("Files", files, "e"),
@@ -171,7 +171,7 @@ def _sentence(view: View, kind: str) -> str:
         return headline(view) or plural(len(view.lines), "run")
     if kind == "charts":
         again = next((item.missing for item in view.items if item.kind == kind and item.stale), "")
-        there = "exported" + f"; {view.deck} is outdated" * view.deck_old
+        there = "exported" + (f"; {view.deck} is outdated" if view.deck_old else "")
         return again or (there if view.count("charts").done else "none exported yet")
     number = unanswered(view)
     return one_line(task.questions[number - 1].text) if task is not None and number else "all written"
