@@ -260,9 +260,8 @@ def _news_of_run(
         found = ((f"    {each.place}: {each.text}", f"    {each.advice}") for each in new.diagnosis)
         lacks_time = new.outcome == "completed" and not (new.epochs or new.throughput or new.spec.program)
         job = state.submissions[new.token].job if new.outcome == "failed" and not new.diagnosis else None
-        why = (
-            "; no epoch time was read (see `labtui results`)" if lacks_time else ""
-        ) or f"  {end_reason(job)}".rstrip()
+        untimed = "; no epoch time was read (see `labtui results`)"
+        why = untimed if lacks_time else f"  {end_reason(job)}".rstrip()
         said = (f"{about}  {name}  {new.cause}{why}", *(line for pair in found for line in pair))
         row = {"type": "run-ended", "run": new.run_id, "outcome": new.outcome, "diagnosis": new.diagnosis}
         yield row, about, said
