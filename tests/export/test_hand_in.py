@@ -18,13 +18,21 @@ from labtui.export import drawing, export_lab, lab_plots
 from labtui.export import pages as pages_module
 from labtui.export import plots as plots_module
 from labtui.export.documents import _json_value, chart_height, pdf, picture_size
-from labtui.export.drawing import MARK_LINES, chart_rows, chart_style, chart_text, end_text, panels, rows_of
+from labtui.export.drawing import (
+    PRACTICE_LINE,
+    chart_rows,
+    chart_style,
+    chart_text,
+    end_text,
+    panels,
+    rows_of,
+)
 from labtui.export.hand_in import Listing, Paragraph, Picture
 from labtui.export.markdown import blocks_of, own_part
 from labtui.export.pages import AS_BARS, default_pages, hand_in
 from labtui.export.plots import figure_of, pictures, place_labels
 from labtui.export.tables import readings_table, source_rows, title_facts
-from labtui.results.catalogue import catalogue, job_gpu_chart, lab_charts
+from labtui.results.catalogue import by_line, catalogue, job_gpu_chart, lab_charts
 from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, make_chart, spread
 from labtui.results.compute import compute_results
 from labtui.results.cost import RunUtilization
@@ -267,21 +275,23 @@ def test_a_rehearsal_is_marked_whatever_profile_the_folder_names(tmp_path):
     lab = practice_of(make_lab(tmp_path / "lab", "hpc4ai-ch10"))
     document = hand_in(lab.contents())
     assert lab.folder.settings().profile == "mn5"
-    assert all(page.practice for page in document.pages) and document.mark == MARK_LINES["practice"]
+    assert all(page.practice for page in document.pages) and document.mark == PRACTICE_LINE
     assert all("(practice)" in chart_text(spec) for page in document.pages for spec in page.charts)
     real = hand_in(make_lab(tmp_path / "real", "hpc4ai-ch10").contents())
     assert not real.mark and not any(page.practice for page in real.pages)
 
 
-def test_small_runs_of_a_real_cluster_are_never_called_practice(tmp_path):
+def test_small_runs_of_a_real_cluster_are_never_called_practice_and_in_no_chart_if_there_are_no_others(
+    tmp_path,
+):
     contents = small_of(make_lab(tmp_path / "lab", "hpc4ai-ch10")).contents()
     document = hand_in(contents)
-    files = [chart_text(spec) for page in document.pages for spec in page.charts]
-    assert document.mark == MARK_LINES["small"] and all("(small run)" in text for text in files)
-    assert files and all(spec.mark == "small" for spec in lab_plots(contents.measurements, contents.named))
+    assert not any(page.charts or page.facts for page in document.pages) and not document.mark
+    assert not lab_plots(contents.measurements, contents.named)
+    assert not catalogue(contents.named) and not by_line(contents.named, marked=False), "as on the screens"
     pages = map(page_text, document.pages)
-    words = "\n".join((*pages, *files, report_text(contents.results), document.stamp))
-    assert "practice" not in words.lower() and "(small run)" in words
+    words = "\n".join((*pages, report_text(contents.results), document.stamp, *document.notes))
+    assert "practice" not in words.lower() and "small run: not in the charts" in words
     rows = results_json(contents.results)["rows"]
     assert rows and all(row["small"] and not row["practice"] for row in rows)
 

@@ -10,7 +10,7 @@ from shutil import which
 
 from labtui.export import drawing
 
-WORDS = drawing.MARK_LINES["practice"]
+WORDS = drawing.PRACTICE_LINE
 
 
 def unmarked(files: Iterable[Path]) -> list[str]:

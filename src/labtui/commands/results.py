@@ -222,15 +222,15 @@ def run_plot(args: argparse.Namespace) -> int:
     folder, given = _measurements(args, writes=not args.out)
     results = given.named(given.results(args.images))
     charts = lab_plots(given, results)
+    for note in (notes := small_notes(results)):
+        say(f"note: {note}")
     if not charts:
-        if given.runs or not given.unread:
+        if not notes and (given.runs or not given.unread):
             say("labtui: Nothing is measured yet.")
         return 2 if given.unread else 1
     inside = folder if not args.out else None
     place = inside.plots if inside else Path(args.out or ".")
     written = write_files(drawings(charts, args.format), place, inside.path if inside else None)
-    for note in small_notes(results):
-        say(f"note: {note}")
     print("\n".join(map(str, written)))
     return 2 if given.unread else 0
 

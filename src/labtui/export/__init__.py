@@ -30,7 +30,7 @@ from labtui.export.tables import csv_text, escape_markdown, markdown_text
 from labtui.lab.edition import DECKS
 from labtui.results.catalogue import job_gpu_chart, lab_charts, with_unique_keys
 from labtui.results.charts import ChartSpec
-from labtui.results.rows import Results, without_small
+from labtui.results.rows import Results
 from labtui.session.folder import LabFolder
 
 Work = dict[str, Callable[[], "str | bytes | Mapping[str, bytes]"]]
@@ -164,8 +164,12 @@ def drawings(
 
 def lab_plots(measurements: Measurements, results: Results) -> tuple[ChartSpec, ...]:
     """Every chart of a lab or of some logs once: those of the runs, then of each job whose GPU utilisation is known."""
-    charts = list(lab_charts(without_small(results)))
-    known = {use.run.source: use.run for use in measurements.uses if use.steady is not None}
+    charts = list(lab_charts(results))
+    known = {
+        use.run.source: use.run
+        for use in measurements.uses
+        if use.steady is not None and use.run.mark != "small"
+    }
     for source, run in known.items():
         chart = job_gpu_chart(measurements.samples[source], run.job_id, log=Path(source).name)
         charts.append(replace(chart, mark=run.mark))

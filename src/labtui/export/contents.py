@@ -19,9 +19,8 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from labtui.domain.profile import Profile
-from labtui.domain.run import joint_mark
 from labtui.domain.state import WITHOUT_JOB, LabState, SubmissionState
-from labtui.export.drawing import MARK_LINES
+from labtui.export.drawing import PRACTICE_LINE
 from labtui.export.markdown import blocks_of
 from labtui.lab.checks import TaskCheck, check_all
 from labtui.lab.edition import Edition, Task
@@ -62,9 +61,9 @@ def stamp_of(results: Results) -> str:
 
 def small_notes(results: Results) -> list[str]:
     """Which rows the charts leave out, and why."""
-    shown = without_small(results).rows
     said = "is a small run: not in the charts, not a result of the lab."
-    return [f"{clean(row.label)} {said}" for row in results.rows if row not in shown]
+    rows = (*results.rows, *results.programs)
+    return [f"{clean(row.label)} {said}" for row in rows if row.mark == "small"]
 
 
 SAMPLER_END = ".gpu.csv"
@@ -132,7 +131,7 @@ def measurements_of(folder: LabFolder, state: LabState, edition: Edition | None)
 # --------------------------------------------------------------------------- a lab folder
 
 
-class LabContents(Evidence, frozen=True, kw_only=True):
+class LabContents(Evidence, frozen=True, kw_only=True, dict=True):
     """A lab at one moment: the evidence, and the outcome of its checks.
 
     Job scripts, logs and pictures are read from the folder when a page shows them.
@@ -148,16 +147,21 @@ class LabContents(Evidence, frozen=True, kw_only=True):
     plots: Mapping[str, Callable[[], bytes]] = {}
     """Draws the plots of this export, by path: an answer shows these, not those of an earlier export."""
 
-    @property
+    @functools.cached_property
     def named(self) -> Results:
         """The results with the edition's names of its models."""
         return self.measurements.named(self.results)
 
+    @functools.cached_property
+    def shown(self) -> Results:
+        """The named results that pages and charts show."""
+        return without_small(self.named)
+
     @property
     def mark(self) -> str:
-        """The line for pages with numbers that are not the lab's; "" where all that are shown are."""
-        rows = (*without_small(self.results).rows, *self.results.programs)
-        return MARK_LINES[joint_mark(row.mark for row in rows)]
+        """The line for pages with numbers of the practice cluster; "" where none are."""
+        rows = (*self.results.rows, *self.results.programs)
+        return PRACTICE_LINE * any(row.mark == "practice" for row in rows)
 
     def job_of(self, task: Task) -> SubmissionState | None:
         """The submission whose log a task's page shows: the last one with epochs, else the last one sent."""

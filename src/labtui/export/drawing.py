@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from PIL import ImageFont
 from PIL.PngImagePlugin import PngInfo, putchunk
 
-from labtui.domain.run import Mark, mark_words
+from labtui.domain.run import mark_words
 from labtui.results.charts import ChartSpec, Look, Point, Series, distinct, lowest, value_text
 from labtui.results.numbers import clean, tick_text
 
@@ -39,9 +39,7 @@ PARTS = ("#5B6773", "#E0A458", "#9DA4AB", "#8A5A00", "#F0D2AC", OTHER)
 """The colours of lost parts, none of them that of one of the first four networks; in PowerPoint `_PARTS`."""
 DARK_PARTS = (0, 3)
 PRACTICE = "#8A5A00"
-MARK_LINES: dict[Mark, str] = {
-    "": "", "practice": "Practice cluster, not measured", "small": "Small run, no result of the lab"
-}  # fmt: skip
+PRACTICE_LINE = "Practice cluster, not measured"
 DPI = 120
 """The pixels of a plot in an inch."""
 MAX_LINES = 4

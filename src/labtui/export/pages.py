@@ -18,7 +18,7 @@ from labtui.results.catalogue import accuracy_chart, catalogue, lab_charts, netw
 from labtui.results.charts import ChartSpec, doubling_axes, slug
 from labtui.results.measured import grouped, is_accuracy, policy
 from labtui.results.numbers import PROGRAM, Table, clean, table_of
-from labtui.results.rows import Results, of_rows, without_small
+from labtui.results.rows import Results, of_rows
 from labtui.results.scaling import scaling_lines
 
 UNANSWERED = "No answer yet to "
@@ -32,7 +32,7 @@ def hand_in(contents: LabContents) -> Document:
     """The document that the edition asks for; pages with nothing to show are only listed as missing."""
     edition, settings, shown = contents.edition, contents.settings, _on_pages(contents)
     made = _on_one_scale([page for plan in _plans(contents) for page in _page(contents, plan, shown)])
-    unreal = all(run.mark for run in contents.measurements.runs)
+    unreal = all(run.mark == "practice" for run in contents.measurements.runs)
     pages = [replace(page, practice=unreal or page.practice) for page in made if page.shows]
     if not any(page.numbers for page in pages):
         pages = [*_other_runs(contents), *pages] or [Page(title="No task has a run or an answer yet")]
@@ -56,7 +56,7 @@ def hand_in(contents: LabContents) -> Document:
         lines=tuple(filter(None, (author, where, day))),
         stamp=stamp_of(contents.results),
         pages=tuple(pages),
-        facts=tables.title_facts(without_small(shown), accuracy=_asks_for_accuracy(edition)),
+        facts=tables.title_facts(shown, accuracy=_asks_for_accuracy(edition)),
         mark=contents.mark,
         notes=(*notes, *small_notes(contents.named)),
     )
@@ -115,7 +115,7 @@ def default_pages(contents: LabContents) -> Iterable[HandInPage]:
 
 def _other_runs(contents: LabContents) -> Iterable[Page]:
     """A page for a lab whose runs are all others than its tasks plan, as those of own job files."""
-    results = without_small(contents.named)
+    results = contents.shown
     charts = (catalogue(results) or lab_charts(results))[:1]
     blocks = (tables.readings_table(results),) if results.measured else ()
     if charts or blocks:
@@ -129,9 +129,9 @@ def _other_runs(contents: LabContents) -> Iterable[Page]:
 
 
 def _page(contents: LabContents, plan: HandInPage, shown: Results) -> Iterable[Page]:
-    marked = _is_marked(contents.results)
+    marked = bool(contents.mark)
     if plan.kind == "overview":
-        facts = tables.machine_facts(contents.named)
+        facts = tables.machine_facts(contents.shown)
         words = (plain(contents.edition.about),) if facts else ()
         yield Page(title=plan.heading or contents.edition.title, facts=facts, blocks=words, practice=marked)
     elif plan.kind == "conclusions":
@@ -193,9 +193,8 @@ def _page_of(plan: HandInPage, task: Task, results: Results, charts: tuple[Chart
 
 
 def _is_marked(results: Results) -> bool:
-    """Whether a page is marked: if it has any practice run, or only small ones (their names already say so)."""
-    marks = [row.mark for row in (*results.rows, *results.programs)]
-    return "practice" in marks or (bool(marks) and all(marks))
+    """Whether a page is marked: if it has any practice run."""
+    return any(row.mark == "practice" for row in (*results.rows, *results.programs))
 
 
 def _title(plan: HandInPage, task: Task, charts: Sequence[ChartSpec], results: Results) -> str:
@@ -237,7 +236,6 @@ def _checklist(contents: LabContents, task: Task) -> Iterable[Block]:
 
 def _conclusions(results: Results) -> Page:
     """The messages of the numbers for each network and for all together, each sentence once."""
-    results = without_small(results)
     lines = scaling_lines(results.measured)
     found = [chart.message for chart in catalogue(results) if chart.message]
     found += [messages.scaling_message([line], {"speedup"}) for line in lines]
@@ -280,18 +278,17 @@ def _on_pages(contents: LabContents) -> Results:
     pairs = ((plan, contents.edition.task(plan.task)) for plan in _plans(contents))
     found = ((plan, _page_results(contents, plan, task)) for plan, task in pairs if task is not None)
     shown = {row.configuration for plan, r in found if plan.table or any(_charts(plan, r)) for row in r.rows}
-    return of_rows(contents.named, [row for row in contents.named.rows if row.configuration in shown])
+    return of_rows(contents.shown, [row for row in contents.shown.rows if row.configuration in shown])
 
 
 def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Results:
     """The results of a page: those of its models or of the task's runs; only real ones where there are any."""
-    results, names = contents.named, {task.id, *(name for check in task.checks for name in check.tasks)}
+    results, names = contents.shown, {task.id, *(name for check in task.checks for name in check.tasks)}
     tasks = list(filter(None, map(contents.edition.task, names)))
     data_sets = {run.spec.data_set for each in tasks for run in each.runs}
     made, compared = runs_made(task, contents.state), runs_of(contents.edition, task, contents.state)
     # of the page's networks, or of others that were trained for the task
-    every = without_small(results).rows
-    shown = [r for r in every if not plan.models or r.model in plan.models or has_run(r, made)]
+    shown = [r for r in results.rows if not plan.models or r.model in plan.models or has_run(r, made)]
     rows = own = [row for row in shown if has_run(row, compared)]
     sizes = {(row.model, row.n_gpus) for row in own}
     scales = all(len({n for m, n in sizes if m == model}) > 1 for model in plan.models)
@@ -342,7 +339,7 @@ def _with_network(chart: ChartSpec, models: tuple[str, ...], *, several: bool) -
 
 def _tables(contents: LabContents, plan: HandInPage, results: Results) -> Iterable[Table]:
     if plan.table == "fractions":
-        fits = [fit for fit in contents.named.fits if not plan.models or fit.baseline.model in plan.models]
+        fits = [fit for fit in contents.shown.fits if not plan.models or fit.baseline.model in plan.models]
         yield from (tables.fraction_table(fits),) if fits else ()
     elif plan.table == "results" and results.programs:
         yield table_of(results.programs, PROGRAM)

@@ -48,7 +48,9 @@ def pictures(
             longer = _wrap(f"{note} {each}".strip(), room, 14, 6)
             note = longer if longer.count("\n") < 5 else note
         figure.supxlabel(note or " ", size=14, color=drawing.AXIS, **place)
-        figure.text(0.985, 0.012, drawing.MARK_LINES[spec.mark], ha="right", color=drawing.PRACTICE, size=14)
+        figure.text(
+            0.985, 0.012, drawing.PRACTICE_LINE * bool(spec.mark), ha="right", color=drawing.PRACTICE, size=14
+        )
         return _saved(figure, formats, spec.key, stamp)
 
 

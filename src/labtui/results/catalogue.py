@@ -19,7 +19,7 @@ from labtui.results.charts import ChartSpec, Look, Point, Series, distinct, inte
 from labtui.results.grouping import devices
 from labtui.results.measured import MeasuredRun, accuracy_curves, best_curve, grouped, policy, steady_samples
 from labtui.results.numbers import percent_text, round_epochs, tick_text
-from labtui.results.rows import Results, of_rows
+from labtui.results.rows import Results, of_rows, without_small
 from labtui.results.scaling import program_lines, scaling_lines
 from labtui.training_logs.gpu_sampler import GpuSample
 
@@ -31,8 +31,9 @@ MAX_LINES = 6
 
 
 def networks(results: Results) -> tuple[str, ...]:
-    """The names of the networks in the order of the rows, then those of the programs."""
-    return tuple(dict.fromkeys(row.model for row in (*results.rows, *results.programs)))
+    """The names of the networks that have charts in the order of the rows, then those of the programs."""
+    shown = without_small(results)
+    return tuple(dict.fromkeys(row.model for row in (*shown.rows, *shown.programs)))
 
 
 Charts = tuple[ChartSpec, ...]
@@ -43,6 +44,7 @@ def by_line(results: Results, *, marked: bool, sizes: Iterable[int] = ()) -> dic
 
     Lines keep their looks. A network with one line gets the charts of all its rows.
     """
+    results = without_small(results)
     rows = [row for row in results.rows if bool(row.mark) is marked]
     lines = [*scaling_lines(rows), *(line for each in program_lines(results.programs) for line in each)]
     several, seen = Counter(line.last.model for line in lines), scaling_charts.looks_of(lines, rows)
@@ -90,6 +92,7 @@ def lab_charts(results: Results) -> tuple[ChartSpec, ...]:
 
 def _charts(results: Results, model: str | None) -> list[ChartSpec]:
     """The charts of one network or of all together; a real and a practice chart may have the same key."""
+    results = without_small(results)
     charts = [
         scaling_charts.quantity_chart(family, lines)
         for lines in program_lines(row for row in results.programs if model in (None, row.model))
@@ -98,7 +101,7 @@ def _charts(results: Results, model: str | None) -> list[ChartSpec]:
     for marked in (False, True):
         rows = [row for row in results.rows if model in (None, row.model) and bool(row.mark) is marked]
         made = list(_charts_of(of_rows(results, rows), alone=model is not None)) if rows else []
-        charts += [replace(chart, mark=joint_mark(row.mark for row in rows)) for chart in made]
+        charts += [replace(chart, mark="practice" if marked else "") for chart in made]
     # a single mark shows no speedup, efficiency or acceleration
     told = (chart for chart in charts if any(len(s.points) > chart.compares for s in chart.measured))
     named = (replace(chart, model=model or chart.model) for chart in told)

@@ -378,6 +378,6 @@ def of_rows(results: Results, rows: Sequence[ResultRow]) -> Results:
 
 
 def without_small(results: Results) -> Results:
-    """The results without small runs where there are others: those that the lab's charts show."""
-    rows = [row for row in results.rows if row.mark != "small"]
-    return of_rows(results, rows) if rows and len(rows) < len(results.rows) else results
+    """The results without small runs: those that charts, slides and report show."""
+    rows, programs = ([r for r in rows if r.mark != "small"] for rows in (results.rows, results.programs))
+    return replace(of_rows(results, rows), programs=tuple(programs))
