@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from labtui.domain.model import Interval
-from labtui.results.catalogue import accuracy_chart, catalogue, epoch_chart, lab_charts
+from labtui.results.catalogue import _lines_of, accuracy_chart, catalogue, epoch_chart, lab_charts
 from labtui.results.charts import ChartSpec, Point, line_pieces, slug, value_text, with_sizes
 from labtui.results.compute import compute_results
 from labtui.results.measured import best_curve
@@ -153,12 +153,18 @@ def test_epochs_and_accuracy_over_time():
     cut = run(2, [9], batch=1024, outcome="time-limit", source="cut.out")  # its configuration has another run
     named = [each.name.partition(", ")[2] for each in epoch_chart(compute_results([*unlike[1:], cut])).series]
     assert named == ["global batch 1,024", "global batch 4,096"], "what differs, not the runs' numbers"
+    ends = {"completed": 3, "oom": 3, "cancelled": 5, "failed": 2, "unfinished": 3}
+    runs = [run(1, [9, 8], run_id=n, outcome=o, epochs_planned=p) for n, (o, p) in enumerate(ends.items(), 1)]
+    told = [each.name.partition(", ")[2] for each in epoch_chart(compute_results(runs)).series]
+    assert told == ["run 1", "run 2, stopped", "run 3, stopped", "run 4", "run 5"]
     flat = [run(1, [9, 8]), run(2, [9, 8]), run(2, [9, 8], batch=1024)]
 
     def telling(one, lines=(), **top):
         epochs = tuple(replace(each, metrics=top, metric_lines=dict(lines)) for each in one.run.epochs)
         return replace(one, run=replace(one.run, epochs=epochs))
 
+    (line,) = _lines_of(compute_results([telling(runs[2], loss=0.2)]), {"loss": ", training"})
+    assert line.name == "ResNet50 · 1 GPU, training, stopped"
     level = [telling(one, acc=0.2) for one in flat]
     apart = [telling(one, acc=0.3, val_acc=0.2) for one in flat]
     told = [accuracy_chart(compute_results(each[1:])).message for each in (level, apart)]

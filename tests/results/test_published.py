@@ -16,7 +16,7 @@ from labtui.domain.tuning import tuning_of
 from labtui.export.contents import Measurements
 from labtui.export.tables import csv_text, markdown_text
 from labtui.results.catalogue import _learning_message, catalogue
-from labtui.results.charts import distinct, line_pieces, looks, lowest
+from labtui.results.charts import Point, distinct, line_pieces, looks, lowest
 from labtui.results.compute import compute_results
 from labtui.results.measured import MeasuredRun, measured_from_reports
 from labtui.results.report import report_text, results_json, short_report
@@ -316,6 +316,8 @@ def test_the_three_charts_of_a_study():
     assert _learning_message([*rates.series, replace(line, points=line.points[:3])]) == rates.message
     assert [p.y for p in line.points] == pytest.approx([1.6, 1.6, 1.6, 0.16, 0.016, 0.0016, 0.0016])
     assert len([*chain(*line_pieces(rates, line))]) == len(line.points) + 3, "it jumps three times"
+    falls = replace(line, points=tuple(Point(x=at, y=1 / at) for at in (1, 2, 3)))
+    assert len([*chain(*line_pieces(rates, falls))]) == 5, "as one that stays for some epochs"
     assert "accuracy" not in charts and "epochs, GPU-h" in short_report(study_results())
     (last,) = (each.points[-1] for each in charts["error"].series if each.name == "ResNet50 · naive · 1 GPU")
     assert (last.y, last.line) == (pytest.approx(1 - 0.73286), 89)

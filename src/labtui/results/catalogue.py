@@ -4,6 +4,7 @@ Real and practice runs never share a chart, nor do images and tokens. Charts ove
 `scaling_charts`; charts of runs over time here: epoch times, accuracy, learning rate and GPU utilisation.
 """
 
+import math
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -187,9 +188,16 @@ def _lines(results: Results) -> Lines:
     def end(group: str, run: MeasuredRun) -> str:
         batch = run.run.batch_size
         apart = f"global batch {batch:,}" if batch and alike[group, batch] == 1 else run.who
-        return f", {apart}" if repeats[group] > 1 else ""
+        told = f", {apart}" if repeats[group] > 1 else ""
+        return told + _stopped(run)
 
     return [(replace(line, name=line.name + end(line.group, run)), run) for line, run in found]
+
+
+def _stopped(run: MeasuredRun) -> str:
+    """The end of the name of a run that ended badly before its planned epochs; "" for another one."""
+    badly = run.run.outcome not in (None, "completed", "unfinished")
+    return ", stopped" if badly and run.run.epochs_read < (run.run.epochs_planned or math.inf) else ""
 
 
 def _panel(line: Series, run: MeasuredRun, lines: Lines) -> str:
@@ -263,14 +271,15 @@ def _lines_of(
 ) -> list[Series]:
     """A line for each of these metrics, with the end of its name, in each run whose log has it."""
     lines = _lines(results)
+    apart = (line.name.removeprefix(line.group).removesuffix(_stopped(run)) for line, run in lines)
     return [
         replace(
             line,  # what tells repeats apart is never cut
-            name=f"{line.name.removeprefix(line.group)}, {line.group}{end}".removeprefix(", "),
+            name=f"{who}, {line.group}{end}{_stopped(run)}".removeprefix(", "),
             points=points,
             group=_panel(line, run, lines),
         )
-        for line, run in lines
+        for who, (line, run) in zip(apart, lines, strict=True)
         for metric, end in metrics.items()
         if (points := _by_epoch(run, metric, shown))
     ]
