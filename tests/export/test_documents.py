@@ -345,3 +345,18 @@ def test_charts_are_small_only_where_the_answers_stand_below_them(letters, inche
     (chart, *_) = lab_charts(compute_results([measured_run(1, [29, 13]), measured_run(2, [19, 8])]))
     answers = tuple(Answer(n, "Why?", (plain("a" * length),)) for n, length in enumerate(letters, 1))
     assert chart_height(Page(title="", charts=(chart,), answers=answers)) == pytest.approx(inches, abs=0.1)
+
+
+def test_a_question_and_one_line_of_answer_have_no_slide_of_their_own(tmp_path):
+    contents = make_lab(tmp_path / "lab", "hpc4ai-ch15", answer="It gains little.").contents()
+    slides = Presentation(io.BytesIO(pptx(hand_in(contents)))).slides
+    more = [
+        s for s in slides if any(shape.text_frame.text.endswith(", continued") for shape in s.placeholders)
+    ]
+    assert all(len(s.shapes) > len(s.placeholders) + 1 for s in more)
+    assert any(
+        "It gains little." in shape.text_frame.text
+        for s in slides
+        for shape in s.shapes
+        if shape.has_text_frame
+    )

@@ -31,6 +31,8 @@ LEFT, TOP, BOTTOM, GUTTER = 0.6, 1.65, 6.7, 0.4
 
 REPORT_HEIGHT = 3.7
 """The height in inches of a report's charts on a slide at most: half as high on A4, few pages are half empty."""
+MAX_SHORT = 1.0
+"""Answers of less than this height in inches, a question and a line, have no page of their own."""
 MAX_PICTURE = 3.8
 """The height in inches of a student's picture at most: below it a slide has room for a question and two lines."""
 _ENDINGS = {b"\x89P": ".png", b"\xff\xd8": ".jpg"}
@@ -172,10 +174,11 @@ def _note_height(page: Page) -> float:
 def chart_height(page: Page) -> float:
     """The height in inches of a slide's charts: what the words below leave; the whole slide where that is too little.
 
-    Few rows of bars need less.
+    Few rows of bars need less. Charts are lower than usual rather than leave two lines of text to the next page.
     """
-    least = max(map(_least_height, page.charts))
+    least, words = max(map(_least_height, page.charts)), _words_height(page)
     rows = [len(spec.x_ticks) if spec.x_axis == "names" else 9 for spec in page.charts]
     room, blocks = BOTTOM - TOP - _note_height(page), sum(map(block_height, page.blocks))
-    left = (room - below for below in (blocks + _words_height(page), blocks, 0.0))
-    return min(1.3 + 0.9 * max(rows), next((each for each in left if each >= least), room))
+    low = least * (0.8 if words < MAX_SHORT else 1)
+    left = ((room - blocks - words, low), (room - blocks, least))
+    return min(1.3 + 0.9 * max(rows), next((each for each, enough in left if each >= enough), room))

@@ -253,7 +253,6 @@ class _Slides:
         """Short answers in rows; long ones flow in two columns; a table, code or a picture takes the whole width."""
         answers = list(map(_with_question, documents.answers_of(self.page)))
         columns = documents.answer_columns(self.page)
-        self.y += 0.1 * (self.y > TOP)
         if columns and all(map(_is_text, itertools.chain(*answers))):
             for at in range(0, len(answers), columns):
                 self.add_row(answers[at : at + columns], columns)
