@@ -24,8 +24,8 @@ from labtui.export.plots import chart_picture, pictures
 from labtui.export.powerpoint import pptx
 from labtui.export.powerpoint_charts import add_chart
 from labtui.export.tables import csv_text, markdown_text
-from labtui.results.catalogue import epoch_chart, lab_charts
-from labtui.results.charts import Point, Series
+from labtui.results.catalogue import catalogue, epoch_chart, lab_charts
+from labtui.results.charts import Point, Series, make_chart
 from labtui.results.compute import compute_results
 from labtui.results.numbers import PRECISE, Table, text_table
 from tests.export.helpers import ANSWERS, EACH_KIND, block_text, make_lab, pdf_words
@@ -125,6 +125,23 @@ def test_every_line_of_a_chart_of_laws_is_drawn_whole():
     assert 0 < float(x) < 0.02 and float(y) > 0, "its number is below its own end, where no line goes on"
     assert {"Amdahl", "Gustafson"} < set(chart._chartSpace.xpath("//a:t/text()")), "at their ends"
     assert native("epochs", 8)[0]._chartSpace.xpath("//c:dPt//c:spPr/a:solidFill/*/@val") == 3 * ["bg1"]
+
+
+def test_the_ideal_is_named_at_its_bar_and_no_two_ticks_of_percent_have_one_text():
+    results = compute_results(
+        measured_run(n, [13.0 / n + 2] * 3, model=m) for n in (1, 2, 4) for m in ("a", "b")
+    )
+    (spec,) = (replace(each, kind="bars") for each in catalogue(results) if each.family == "speedup")
+    slide = (slides := Presentation()).slides.add_slide(slides.slide_layouts[6])
+    chart = add_chart(slide, spec, (0, 0, 8, 4))
+    assert chart._chartSpace.xpath("//c:ser[c:tx//c:v='ideal']//a:t/text()") == ["ideal"]
+    assert chart._chartSpace.xpath("//c:legendEntry[c:delete/@val='1']/c:idx/@val") == ["2"]
+    assert not add_chart(slide, spec, (0, 0, 8, 4), named=False).has_legend, "as in the PDF"
+    for most, form in ((0.715, "0.0 %"), (0.9, "0 %")):
+        line = make_chart(
+            "batch-accuracy", [Series(name="a", points=(Point(x=1, y=0.712), Point(x=2, y=most)))]
+        )
+        assert add_chart(slide, line, (0, 0, 8, 4)).value_axis.tick_labels.number_format == form
 
 
 @pytest.mark.parametrize(("family", "up"), [("efficiency", True), ("speedup", False)])

@@ -23,7 +23,7 @@ from labtui.export.drawing import (
     chart_rows,
     chart_style,
     chart_text,
-    end_text,
+    end_texts,
     panels,
     rows_of,
 )
@@ -602,8 +602,8 @@ def test_the_accuracy_of_many_runs_has_a_panel_for_each_and_what_a_gpu_did_last_
         assert (lab_plots(given, contents.named)[-1].family == "gpu-utilization") is (steady is not None)
     chart = job_gpu_chart(samples, "7_1")
     assert chart.key == "gpu-utilization-7_1" and "job 7_1" in chart.title
-    assert [end_text(chart, each, each.name) for each in chart.measured] == [chart.measured[0].name]
     twice = job_gpu_chart([replace(each, index=at, name=f"GPU {at}") for at in (1, 0) for each in samples])
+    assert list(end_texts(twice, named=True).values()) == ["GPU 0", "GPU 1"]
     (axes,) = drawn(twice).axes
     assert words_of(axes.get_legend().get_texts()) == ["GPU 0", "GPU 1"]
     assert [each.hue for each in twice.series] == [0, 1]

@@ -141,11 +141,6 @@ def is_panel(spec: ChartSpec) -> bool:
     return any(each.role == "other" for each in spec.series)
 
 
-def are_named(spec: ChartSpec) -> bool:
-    """Whether there is room for the names of all lines."""
-    return len(spec.measured) <= (MAX_IN_PANEL if is_panel(spec) else MAX_NAMED)
-
-
 def without_repeats(spec: ChartSpec) -> ChartSpec:
     """The chart with one line where all are the same; its heading says which ones these are."""
     lines = spec.measured
@@ -207,15 +202,28 @@ def bounds(point: Point) -> tuple[float, float]:
     return max(0.0, point.y - low), max(0.0, high - point.y)
 
 
-def end_text(spec: ChartSpec, series: Series, name: str = "") -> str:
-    """The text at a line's end: a measured line's last value and `name`; other lines have their own name."""
-    last = series.points[-1]
-    if series.role != "measured":
-        name = clean(series.short or series.name)
-        return f"{value_text(spec, last)} {name}" if last.label else name
-    # the last value of GPU utilisation says nothing about the job
-    shown = last.label or not spec.over_time or (spec.percent and spec.x_axis == "epochs")
-    return " ".join(filter(None, (value_text(spec, last) if shown else "", name)))
+def end_texts(spec: ChartSpec, *, named: bool) -> dict[str, str]:
+    """The texts at the ends of lines by their names: of few measured lines the last value, if `named` with a name.
+
+    Of other lines their names, but in panels; that of the ideal is not repeated beside a chart that has it.
+    """
+    lines, panel = spec.measured, is_panel(spec)
+    several, found = len(lines) > 1, {}
+    for series, name in zip(lines, spec.names, strict=True):
+        last = series.points[-1]
+        # the last value of GPU utilisation says nothing about the job
+        shown = last.label or not spec.over_time or (spec.percent and spec.x_axis == "epochs")
+        told = (value_text(spec, last) if shown else "", name if named and several else "")
+        if len(lines) <= (MAX_IN_PANEL if panel else MAX_NAMED):
+            found[series.name] = " ".join(filter(None, told))
+    for each in spec.series:
+        if each.points and not (each.is_run or panel or (each.role == "ideal" and several and not named)):
+            told = (
+                value_text(spec, each.points[-1]) if each.points[-1].label else "",
+                each.short or each.name,
+            )
+            found[each.name] = clean(" ".join(filter(None, told)))
+    return found
 
 
 def free_side(series: Series) -> int:

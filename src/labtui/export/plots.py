@@ -164,25 +164,25 @@ def _draw(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
 
 def draw_lines(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
     """Draw lines, and their names and numbers where these have room."""
-    lines, panel = spec.measured, drawing.is_panel(spec)
+    lines = spec.measured
     seen, grey = looks(lines), {"color": drawing.AXIS, "lw": 1.7, "zorder": 2}
-    mixed = spec.x_axis == "seconds" and len(lines) > 1 and not panel  # lines end in any order
+    mixed = (
+        spec.x_axis == "seconds" and len(lines) > 1 and not drawing.is_panel(spec)
+    )  # they end in any order
+    ends = {} if mixed else drawing.end_texts(spec, named=named)
     for series in spec.series:
         if not series.is_run and series.points:
             law = series.law.law if series.law else ""
             look: Any = {**grey, "ls": DASHES.get(law, "dashed"), "gid": law, "label": series.short}
             axes.plot(*_path(series.points), **look)
-            if not panel and (series.role != "ideal" or named or len(lines) == 1):
-                name_line(axes, series, drawing.end_text(spec, series), drawing.AXIS, bold=False)
+            name_line(axes, series, ends.get(series.name, ""), drawing.AXIS, bold=False)
     others = (piece for each in spec.series if each.role == "other" for piece in line_pieces(spec, each))
     axes.plot(*_path(*others), color=drawing.OTHER, lw=1.2, zorder=1)
     tall = not spec.over_time and any(is_tall(spec, point) for each in lines for point in each.points)
     widest = tall * (len(lines) - 1) * 0.03  # texts stand beyond the error bars
-    for at, (series, name) in enumerate(zip(lines, spec.names, strict=True)):
-        look = seen[series.name]
+    for at, series in enumerate(lines):
+        look, text = seen[series.name], ends.get(series.name, "")
         _draw_line(axes, spec, series, look, at * 0.06 - widest)
-        text = drawing.end_text(spec, series, name if named and len(lines) > 1 else "")
-        text *= drawing.are_named(spec) and not mixed
         tones = len(lines) > 1 and any(each.tone for each in seen.values())  # of one colour, and much alike
         if text and tones and not spec.over_time:
             text = f"{drawing.SIGNS[look.mark % len(drawing.SIGNS)]} {text}"

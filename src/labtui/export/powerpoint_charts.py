@@ -16,11 +16,11 @@ from pptx.oxml.ns import nsdecls, qn
 from pptx.util import Inches, Pt
 
 from labtui.export import drawing
-from labtui.export.drawing import MAX_MARKED, bounds, end_text, has_numbers
+from labtui.export.drawing import MAX_MARKED, bounds, has_numbers
 from labtui.export.tables import spreadsheet_cell
 from labtui.results import charts as specs
 from labtui.results.charts import ChartSpec, Look, Series, is_tall, looks, spread, value_text
-from labtui.results.numbers import clean
+from labtui.results.numbers import clean, tick_texts
 from labtui.results.scaling import COLOUR_OF_PART
 
 ACCENTS = (THEME.ACCENT_1, THEME.ACCENT_2, THEME.ACCENT_3, THEME.ACCENT_4, THEME.ACCENT_6)
@@ -45,7 +45,7 @@ def add_chart(slide: Any, spec: ChartSpec, box: Box, *, named: bool = True, head
     _set_font(_set_text(chart.chart_title.text_frame, title), THEME.TEXT_1, bold=True, size=size)
     _move(chart._chartSpace.chart.find(qn("c:title")), "c:tx", 0.01, 0.0, edge=True)
     if bars:
-        _style_bars(chart, spec)
+        _style_bars(chart, spec, named=named)
     else:
         _style_lines(chart, spec, box, named=named)
     if panel:  # all panels leave room for an axis title
@@ -145,8 +145,7 @@ def _line_data(spec: ChartSpec) -> tuple[Any, Any]:
 def _style_lines(chart: Any, spec: ChartSpec, box: Box, *, named: bool) -> None:
     """Set style, error bars and labels of all lines; labels at line ends do not touch."""
     drawn, height = _drawn_series(spec), box[3] * 72
-    shown, seen = spec.measured, looks(spec.measured)
-    names = {s.name: name for s, name in zip(shown, spec.names, strict=True) if named and len(shown) > 1}
+    seen, texts = looks(spec.measured), drawing.end_texts(spec, named=named)
     ends: list[tuple[Any, Series, str, Any]] = []
     for native, series in zip(chart.plots[0].series, drawn, strict=True):
         native.smooth = False
@@ -167,9 +166,8 @@ def _style_lines(chart: Any, spec: ChartSpec, box: Box, *, named: bool) -> None:
                 side = (xl.XL_LABEL_POSITION.RIGHT, xl.XL_LABEL_POSITION.LEFT)[x < 0]
                 label = _add_label(native, _x_values(spec, series).index(point.x), text, colour, side)
                 _move(label, "c:idx", 0, -y * 10 / height)
-        ends.append((native, series, end_text(spec, series, names.get(series.name, "")), colour))
-    low, high = _axes(chart, spec, named=bool(names))
-    ends = ends if drawing.are_named(spec) else []
+        ends += [(native, series, texts[series.name], colour)] if series.name in texts else []
+    low, high = _axes(chart, spec, named=named and len(seen) > 1)
     scale, place = (math.log if log else float for log in (spec.y_log, spec.x_log))
     share = height * 0.68 / (scale(high) - scale(low))
     across = chart.category_axis
@@ -243,10 +241,12 @@ def _axes(chart: Any, spec: ChartSpec, *, named: bool) -> tuple[float, float]:
         return low, high
     up.has_major_gridlines = True
     up.major_gridlines.format.line.color.theme_color = GRID
-    digits = "0" if spec.percent else "#,##0.###" if high < 10 else "#,##0"
+    steps = [] if spec.y_log else drawing.y_ticks(low, high)
+    places = max((len(text.partition(".")[2]) for text in tick_texts(steps, percent=True)), default=0)
+    digits = f"0.{'0' * places}".rstrip(".") if spec.percent else "#,##0.###" if high < 10 else "#,##0"
     digits = "[<0.000009]0E+0;[<0.0009]0.0000#;General" if spec.y_log and low < 1 else digits
     _set_format(up, digits + drawing.UNITS.get(spec.unit, "").replace("×", '"×"'))
-    if not spec.y_log and len(steps := drawing.y_ticks(low, high)) > 1:
+    if len(steps) > 1:
         up.major_unit = (steps[1] - steps[0]) * (2 if panel and len(steps) > 4 else 1)
     return low, high
 
@@ -290,7 +290,7 @@ def _bar_data(spec: ChartSpec) -> tuple[Any, Any]:
     return xl.XL_CHART_TYPE[f"{'BAR' if spec.x_axis == 'names' else 'COLUMN'}_CLUSTERED"], data
 
 
-def _style_bars(chart: Any, spec: ChartSpec) -> None:
+def _style_bars(chart: Any, spec: ChartSpec, *, named: bool) -> None:
     seen, lost, flat = looks(spec.measured), spec.kind == "stacked", spec.x_axis == "names"
     plot, shown = chart.plots[0], _bar_series(spec)
     inside = any(series.role == "ideal" for series in shown)  # an outline around one bar or beside several
@@ -303,6 +303,7 @@ def _style_bars(chart: Any, spec: ChartSpec) -> None:
             native.format.fill.background()
             native.format.line.color.theme_color = QUIET
             native.format.line.dash_style = MSO_LINE_DASH_STYLE.DASH
+            _add_label(native, len(series.points) - 1, "ideal", QUIET, xl.XL_LABEL_POSITION.OUTSIDE_END)
             continue
         _add_error_bars(native, spec, series)
         fill = native.format.fill
@@ -324,10 +325,13 @@ def _style_bars(chart: Any, spec: ChartSpec) -> None:
                     other = native.points[at].format.fill
                     other.solid()
                     other.fore_color.theme_color, other.fore_color.brightness = GRID, -0.1
-    if len(shown) > 1:
+    if lost or (named and len(seen) > 1):
         chart.has_legend = True
         chart.legend.position, chart.legend.include_in_layout = xl.XL_LEGEND_POSITION.TOP, False
         chart.legend.font.size = Pt(drawing.TEXT_SIZE)
+        for at in range(len(seen), len(shown)):  # the ideal has its label
+            hidden = f'<c:legendEntry {nsdecls("c")}><c:idx val="{at}"/><c:delete val="1"/></c:legendEntry>'
+            chart.legend._element.find(qn("c:legendPos")).addnext(parse_xml(hidden))
     _, up = _style_axes(chart, drawing.rows_label(spec) if flat else clean(spec.x_label))
     up.tick_label_position = xl.XL_TICK_LABEL_POSITION.NONE
     if not lost:
