@@ -169,10 +169,10 @@ def test_epochs_and_accuracy_over_time():
     apart = [telling(one, acc=0.3, val_acc=0.2) for one in flat]
     told = [accuracy_chart(compute_results(each[1:])).message for each in (level, apart)]
     assert told == [f"{which} accuracy after two epochs: 20.0 %" for which in ("Training", "Validation")]
-    highest = "Training accuracy is highest with ResNet50 · 2 GPUs: 21.1 % after one epoch"
-    for more, said in ((0.009, "Training accuracy after two epochs: 20.0 to 20.9 %"), (0.011, highest)):
-        two = compute_results((level[0], telling(level[1], acc=0.2 + more)))
-        assert accuracy_chart(two).message == said, "less than a point may be chance"
+    two = compute_results((level[0], telling(level[1], acc=0.211)))
+    assert accuracy_chart(two).message == "Training accuracy after two epochs: 20.0 to 21.1 %", "none is best"
+    one = accuracy_chart(compute_results(level[:1])).message
+    assert one == "Training accuracy of a run comes to 20.0 % after one epoch"
     long = epoch_chart(compute_results([run(1, [9] * 18), run(16, [2, 1])]))
     assert [x for x, _ in long.x_ticks] == [1, 5, 10, 15]
     assert long.y_log and not epoch_chart(compute_results(level)).y_log, "9 and 1 s are a row apart"
@@ -285,7 +285,7 @@ def test_a_title_beside_whole_trainings_says_what_is_faster(told, says):
 def test_an_epochs_time_is_not_titled_with_an_efficiency():
     runs = [run(n, [9, s / n ** (1 - 2 / s)], data_set=f"{s}") for n in (1, 2, 4) for s in (8, 40)]
     charts = by_key(task_charts(compute_results(runs, images=50_000)))
-    assert "efficiency" in charts["efficiency"].message and "2.83 s (8), " in charts["epoch-time"].message
+    assert "efficiency" in charts["efficiency"].message and "takes 10.7 s" in charts["epoch-time"].message
     rated = [run(n, [9, 20 / n], data_set=s, framework="pytorch", images=8192) for n in (1, 2) for s in "abc"]
     lines = scaling_lines(compute_results(rated).rows)
     assert scaling_message(lines, {"epoch-time"}).endswith("takes 10.0 s on two GPUs, 20.0 s on one")

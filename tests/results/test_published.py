@@ -15,7 +15,7 @@ from labtui.domain.model import EpochSample, Interval
 from labtui.domain.tuning import tuning_of
 from labtui.export.contents import Measurements
 from labtui.export.tables import csv_text, markdown_text
-from labtui.results.catalogue import _learning_message, catalogue
+from labtui.results.catalogue import catalogue
 from labtui.results.charts import Point, distinct, line_pieces, looks, lowest
 from labtui.results.compute import compute_results
 from labtui.results.measured import MeasuredRun, measured_from_reports
@@ -311,9 +311,8 @@ def test_the_three_charts_of_a_study():
     assert drawn == [dict(zip(names, range(5), strict=True))] * 2, "one colour for a policy"
     assert {(p.metric, p.line) for series in batch.series for p in series.points} == {("val_top1", 89)}
     rates = charts["learning-rate"]
-    assert rates.y_log and rates.message.endswith(" 1.6, then fall to a hundredth or a thousandth")
+    assert rates.y_log
     (line,) = (each for each in rates.series if each.name == "ResNet50 · linear · 32 GPUs")
-    assert _learning_message([*rates.series, replace(line, points=line.points[:3])]) == rates.message
     assert [p.y for p in line.points] == pytest.approx([1.6, 1.6, 1.6, 0.16, 0.016, 0.0016, 0.0016])
     assert len([*chain(*line_pieces(rates, line))]) == len(line.points) + 3, "it jumps three times"
     falls = replace(line, points=tuple(Point(x=at, y=1 / at) for at in (1, 2, 3)))

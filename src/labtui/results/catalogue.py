@@ -19,7 +19,7 @@ from labtui.results import measured, messages, scaling_charts
 from labtui.results.charts import ChartSpec, Look, Point, Series, distinct, interval_point, make_chart, slug
 from labtui.results.grouping import devices
 from labtui.results.measured import MeasuredRun, accuracy_curves, best_curve, grouped, policy, steady_samples
-from labtui.results.numbers import percent_text, round_epochs, tick_text
+from labtui.results.numbers import percent_text, round_epochs
 from labtui.results.rows import Results, of_rows, without_small
 from labtui.results.scaling import program_lines, scaling_lines
 from labtui.training_logs.gpu_sampler import GpuSample
@@ -153,8 +153,6 @@ def with_unique_keys(charts: Iterable[ChartSpec]) -> tuple[ChartSpec, ...]:
 
 # --------------------------------------------------------------------------- runs over time
 
-_CHANCE = 0.01
-"""Accuracies that differ by less than this may do so by chance: none is named the highest."""
 MAX_POINTS = 240
 """Longer series are averaged down to at most this many marks."""
 
@@ -244,12 +242,8 @@ def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpe
     series = [each for _, each in drawn]
     validated = [each for validation, each in drawn if validation]
     as_long = len({each.points[-1].x for each in series}) == 1
-    trained = {(c.data_set, c.per_gpu_batch) for c in (row.configuration for row in results.rows)}
-    alike = as_long and len(trained) == 1 and not any(policy(run) for _, run in runs)  # else no run is best
-    near = best.best.accuracy - _CHANCE + 1e-9 if best is not None else 0.0
-    highest = [each.group for each in series if any(point.y > near for point in each.points)]
-    compared = best if target is not None or (alike and 1 in (len(runs), len(highest))) else None
-    message = messages.accuracy_message(compared, target, highest[0] if len(highest) == 1 < len(runs) else "")
+    # of several runs the differences may be chance: none is named the best
+    message = messages.accuracy_message(best, target) if target is not None or len(runs) == 1 else ""
     if not message and as_long:
         lasts = sorted((each.points[-1] for each in validated or series), key=lambda point: point.y)
         after = messages.count_words(int(lasts[0].x), "epoch")
@@ -337,29 +331,10 @@ def _rate_chart(rates: Sequence[Series]) -> ChartSpec:
     constant = [each for each in rates if len({p.y for p in each.points}) == 1]
     rates = [each for each in rates if each not in constant]
     notes = ("Trainings with a constant rate are not shown.",) if constant else ()
-    said, levels = _learning_message(rates), [p.y for each in rates for p in each.points if p.y > 0]
+    levels = [p.y for each in rates for p in each.points if p.y > 0]
     if wide := max(levels, default=0.0) >= specs.WIDE * min(levels, default=1.0):
         rates = [replace(each, points=tuple(p for p in each.points if p.y > 0)) for each in rates]
-    return _over_epochs("learning-rate", rates, y_log=wide, message=said, notes=notes)
-
-
-_SHARES = {10: "a tenth", 100: "a hundredth", 1000: "a thousandth"}
-
-
-def _learning_message(rates: Sequence[Series]) -> str:
-    """``The learning rate falls from 0.1 to 0.001, the same for every size``; "" without lines."""
-    end = max((each.points[-1].x for each in rates), default=0)
-    # others go on, or were stopped before they fell
-    rates = [each for each in rates if each.points[-1].x == end]
-    highest, last = [max(p.y for p in each.points) for each in rates], [each.points[-1].y for each in rates]
-    ends = (dict.fromkeys(map(tick_text, (min(ys), max(ys)))) for ys in (highest, last) if ys)
-    alike = len({tuple(p.y for p in each.points) for each in rates}) == 1
-    shares = {_SHARES.get(round(y / low) if low else 0, "") for y, low in zip(highest, last, strict=True)}
-    fall = f"then fall to {' or '.join(sorted(shares))}" if all(shares) else "then end at {}"
-    falls = alike and rates[0].points[0].y == highest[0]
-    said = "The learning rate falls from {} to {}" if falls else f"Learning rates reach {{}}, {fall}"
-    said += ", the same for every size" if alike and len(rates) > 1 else ""
-    return said.format(*map(" to ".join, ends)) if rates else ""
+    return _over_epochs("learning-rate", rates, y_log=wide, notes=notes)
 
 
 def _by_epoch(run: MeasuredRun, metric: str, shown: Callable[[float], float]) -> tuple[Point, ...]:

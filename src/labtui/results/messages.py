@@ -294,12 +294,12 @@ def laws_message(results: Results, models: Sequence[str]) -> str:
     return f"Serial by Amdahl's law: {values}" if 0 < len(names) == len(amdahl) else ""
 
 
-def accuracy_message(curve: AccuracyCurve | None, target: float | None, highest: str = "") -> str:
+def accuracy_message(curve: AccuracyCurve | None, target: float | None) -> str:
     if curve is None:
         return ""
     which, best = "Validation" if curve.validation else "Training", curve.best
-    how = f"is highest with {highest}:" if highest else f"of {clean(curve.run.who)} comes to"
-    text = f"{which} accuracy {how} {percent_text(best.accuracy)} after {count_words(best.epoch, 'epoch')}"
+    text = f"{which} accuracy of {clean(curve.run.who)} comes to {percent_text(best.accuracy)}"
+    text += f" after {count_words(best.epoch, 'epoch')}"
     if target is None:
         return text
     shown, aim = (float(percent_text(share).removesuffix(" %")) for share in (best.accuracy, target))

@@ -52,18 +52,7 @@ def quantity_chart(family: str, lines: Sequence[ScalingLine], every: Sequence[Re
     chart = make_chart(family, series, counted=rows[0].configuration.unit, message=message, **fields)
     if chart.unit == "×" and series:
         chart = replace(chart, series=(*series, _IDEAL))
-    said = "" if is_ratio or rows[0].program is not None else _both_message(chart, lines)
-    return specs.with_sizes(replace(chart, message=said or chart.message), counts)
-
-
-def _both_message(chart: ChartSpec, lines: Sequence[ScalingLine]) -> str:
-    """What two lines of one network have: ``Epoch time of ViT on 32 GPUs: 2.36 s (micro-224), 14.2 s (tiny-224)``."""
-    rows = messages.rows_of_shared_size(lines)
-    texts = [specs.value_text(chart, p, seconds=True) for row in rows for p in points_of(chart.family, [row])]
-    told = ", ".join(f"{text} ({name})" for text, name in zip(texts, chart.names, strict=False))
-    alike = len(rows) == len(texts) == 2 and rows[0].model == rows[1].model
-    what = chart.heading.removesuffix(", s")
-    return f"{what} of {numbers.clean(rows[0].model)} on {rows[0].counted}: {told}" if alike else ""
+    return specs.with_sizes(chart, counts)
 
 
 def _of_one_length(lines: Sequence[ScalingLine]) -> Sequence[ScalingLine]:
