@@ -322,17 +322,14 @@ def skipped_sizes(spec: ChartSpec, series: Series) -> list[float]:
 
 
 def line_pieces(spec: ChartSpec, series: Series) -> list[list[Point]]:
-    """The series in pieces to draw as lines: none crosses a size that was not run or joins a hollow mark.
-
-    A learning rate does not slope down: it stays through its epoch.
-    """
+    """The series in pieces to draw as lines: none crosses a size that was not run or joins a hollow mark."""
     gaps = skipped_sizes(spec, series)
     pieces = [list(series.points[:1])]
     for before, after in itertools.pairwise(series.points):
         warming = not spec.over_time and (before.hollow or after.hollow)
         if warming or any(before.x < x < after.x for x in gaps):
             pieces.append([])
-        falls = spec.family == "learning-rate" and after.y < before.y
+        falls = spec.family == "learning-rate" and after.y < before.y  # at the end of its epoch, not before
         corner = [replace(before, x=after.x - 1e-6)] if falls else []
         pieces[-1] += [*corner, after]
     return pieces
