@@ -434,7 +434,7 @@ def test_a_page_of_each_row_of_charts_is_titled_by_what_it_shows(tmp_path):
     _, rate, error, *more, last, sources = (document := hand_in(lab.contents())).pages
     assert "4 (2) to 36 (18), 17 lines; accuracy 71.0 %: 36 (18)" in page_text(sources), "can be traced"
     assert b"/Count 6/" in pdf(document, "report"), "the table of sources is no narrow column over pages"
-    assert "to 0.0556, the same" in rate.title and not (rate.answers or rate.facts)
+    assert "end at 0.0556" in rate.title and not (rate.answers or rate.facts)
     errors = [page for page in (error, *more) if page.charts[0].family == "error"]
     assert len(errors) == 6 and all(each.title.startswith("Lowest") and each.answers for each in errors)
     said = " ".join(chart.heading for page in document.pages for chart in page.charts)

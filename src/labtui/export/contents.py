@@ -53,7 +53,7 @@ def stamp_of(results: Results) -> str:
     when = ""
     with contextlib.suppress(OverflowError, ValueError, OSError):  # a damaged time, or none
         when = f"last epoch {datetime.fromtimestamp(max(ended), UTC):%Y-%m-%d %H:%M} UTC"
-    if when and any(row.mark == "practice" for row in results.rows):
+    if when and results.mark:
         when += " by the practice clock"
     text = json.dumps(results_json(results), sort_keys=True)
     return ", ".join(filter(None, (when, f"fingerprint {hashlib.sha256(text.encode()).hexdigest()[:8]}")))
@@ -160,8 +160,7 @@ class LabContents(Evidence, frozen=True, kw_only=True, dict=True):
     @property
     def mark(self) -> str:
         """The line for pages with numbers of the practice cluster; "" where none are."""
-        rows = (*self.results.rows, *self.results.programs)
-        return PRACTICE_LINE * any(row.mark == "practice" for row in rows)
+        return PRACTICE_LINE if self.results.mark else ""
 
     def job_of(self, task: Task) -> SubmissionState | None:
         """The submission whose log a task's page shows: the last one with epochs, else the last one sent."""

@@ -191,6 +191,13 @@ def best_bar(spec: ChartSpec) -> Point | None:
     return None if any(abs(best.y - p.y) <= max(below, above) + max(bounds(p)) for p in others) else best
 
 
+def row_names(spec: ChartSpec) -> list[tuple[float, str]]:
+    """Where the bars of a chart are, and their names; those of lost efficiency say how much was kept."""
+    kept = {p.x: f", {p.label} efficient" for s in spec.measured if s.part == "kept" for p in s.points}
+    ticks = [(x, f"{label} GPUs" if kept and label.isdecimal() else label) for x, label in spec.x_ticks]
+    return [(x, clean(label) + kept.get(x, "")) for x, label in ticks]
+
+
 def rows_label(spec: ChartSpec) -> str:
     """What the names of rows count; "" where they are words, which need no label."""
     return clean(spec.x_label) if all(label.replace(",", "").isdecimal() for _, label in spec.x_ticks) else ""
@@ -216,13 +223,10 @@ def end_texts(spec: ChartSpec, *, named: bool) -> dict[str, str]:
         told = (value_text(spec, last) if shown else "", name if named and several else "")
         if len(lines) <= (MAX_IN_PANEL if panel else MAX_NAMED):
             found[series.name] = " ".join(filter(None, told))
-    for each in spec.series:
-        if each.points and not (each.is_run or panel or (each.role == "ideal" and several and not named)):
-            told = (
-                value_text(spec, each.points[-1]) if each.points[-1].label else "",
-                each.short or each.name,
-            )
-            found[each.name] = clean(" ".join(filter(None, told)))
+    for each in (each for each in spec.series if each.points and not (each.is_run or panel)):
+        value = value_text(spec, each.points[-1]) if each.points[-1].label else ""
+        if each.role != "ideal" or named or not several:
+            found[each.name] = clean(f"{value} {each.short or each.name}".strip())
     return found
 
 

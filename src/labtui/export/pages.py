@@ -125,7 +125,7 @@ def _other_runs(contents: LabContents) -> Iterable[Page]:
         sent = (f"Sent for {task}: {', '.join(run.who for run in runs)}." for task, runs in found.items())
         warnings = (" ".join(["No task of the lab plans these runs.", *sent]),)
         page = Page(title="Runs that no task plans", charts=charts, blocks=blocks, warnings=warnings)
-        yield replace(page, numbers=tuple(_provenance(results)), practice=_is_marked(results))
+        yield replace(page, numbers=tuple(_provenance(results)), practice=bool(results.mark))
 
 
 def _page(contents: LabContents, plan: HandInPage, shown: Results) -> Iterable[Page]:
@@ -188,13 +188,8 @@ def _page_of(plan: HandInPage, task: Task, results: Results, charts: tuple[Chart
         charts=charts,
         note=" ".join(dict.fromkeys(map(clean, notes))),
         numbers=tuple(_provenance(results)) if shown else (),
-        practice=shown and _is_marked(results),
+        practice=shown and bool(results.mark),
     )
-
-
-def _is_marked(results: Results) -> bool:
-    """Whether a page is marked: if it has any practice run."""
-    return any(row.mark == "practice" for row in (*results.rows, *results.programs))
 
 
 def _title(plan: HandInPage, task: Task, charts: Sequence[ChartSpec], results: Results) -> str:

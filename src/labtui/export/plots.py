@@ -49,7 +49,12 @@ def pictures(
             note = longer if longer.count("\n") < 5 else note
         figure.supxlabel(note or " ", size=14, color=drawing.AXIS, **place)
         figure.text(
-            0.985, 0.012, drawing.PRACTICE_LINE * bool(spec.mark), ha="right", color=drawing.PRACTICE, size=14
+            0.985,
+            0.012,
+            drawing.PRACTICE_LINE if spec.mark else "",
+            ha="right",
+            color=drawing.PRACTICE,
+            size=14,
         )
         return _saved(figure, formats, spec.key, stamp)
 
@@ -410,18 +415,17 @@ def draw_repeats(axes: Axes, spec: ChartSpec) -> None:
 def draw_lost(axes: Axes, spec: ChartSpec) -> None:
     """Draw what was lost of 100 %, a row for each number of GPUs: parts with their numbers, the sum at the end."""
     parts = [series for series in spec.measured if series.part == "lost"]
-    kept = {p.x: p for s in spec.measured if s.part == "kept" for p in s.points}
     told = {p.x: p.label for part in parts for p in part.points}
     left = dict.fromkeys((x for x, _ in spec.x_ticks), 0.0)
     rows = {x: row for row, x in enumerate(left)}
     for order, part in enumerate(parts):
-        colour = COLOUR_OF_PART.get(part.short, -1)
+        colour = COLOUR_OF_PART.get(part.name, -1)
         shade, ink = drawing.PARTS[colour], "white" if colour in drawing.DARK_PARTS else drawing.TEXT
         several = len(parts) > 1  # a part alone is the sum at the end
         said = [p.label.removesuffix(" points") if abs(p.y) >= 0.012 else "" for p in part.points]
         labels = said if several else [""] * len(said)
         at, starts = [rows[p.x] for p in part.points], [left[p.x] for p in part.points]
-        shown: Any = {"color": shade, "edgecolor": "white", "lw": 2, "label": clean(part.short or part.name)}
+        shown: Any = {"color": shade, "edgecolor": "white", "lw": 2, "label": clean(part.name)}
         bars = axes.barh(at, [100 * p.y for p in part.points], 0.55, starts, **shown)
         axes.bar_label(bars, labels, label_type="center", weight="bold", color=ink)
         for point in part.points:
@@ -434,8 +438,7 @@ def draw_lost(axes: Axes, spec: ChartSpec) -> None:
         text = f"{in_digits_of(told[x], total / 100)} lost"
         place: Any = {"xytext": (8, 0), "textcoords": "offset points", "va": "center", "color": drawing.AXIS}
         axes.annotate(text, (max(total, 0.0), rows[x]), **place)
-    names = [(x, clean(label) + (" GPUs" if label.isdecimal() else "")) for x, label in spec.x_ticks]
-    _set_rows(axes, [f"{name}, {kept[x].label} efficient" for x, name in names])
+    _set_rows(axes, [name for _, name in drawing.row_names(spec)])
     axes.set_xlim(min(0.0, *left.values()), max([*left.values(), 1.0]) * 1.22)
     axes.set_xlabel("points of efficiency")
     _legend(axes, min(3, len(parts)))

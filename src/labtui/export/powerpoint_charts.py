@@ -265,7 +265,7 @@ def _set_log(axis: Any, base: float) -> None:
 
 def _categories(spec: ChartSpec) -> list[tuple[float, str]]:
     """The categories; in reverse for rows, which PowerPoint draws from the bottom."""
-    return list(spec.x_ticks)[:: -1 if spec.x_axis == "names" else 1]
+    return drawing.row_names(spec)[:: -1 if spec.x_axis == "names" else 1]
 
 
 def _bar_series(spec: ChartSpec) -> list[Series]:
@@ -277,11 +277,7 @@ def _bar_series(spec: ChartSpec) -> list[Series]:
 def _bar_data(spec: ChartSpec) -> tuple[Any, Any]:
     data: Any = CategoryChartData(number_format="General")  # type: ignore[no-untyped-call]
     lost, rows = spec.kind == "stacked", _categories(spec)
-    kept = {p.x: f", {p.label} efficient" for s in spec.measured if s.part == "kept" for p in s.points}
-    data.categories = [
-        f"{spreadsheet_cell(label)}{' GPUs' if lost and label.isdecimal() else ''}{kept.get(x, '')}"
-        for x, label in rows
-    ]
+    data.categories = [spreadsheet_cell(name) for _, name in rows]
     for series in _bar_series(spec):
         values = {point.x: point.y * (100 if lost else 1) for point in series.points}
         data.add_series(spreadsheet_cell(series.short or series.name), [values.get(x) for x, _ in rows])
@@ -308,7 +304,7 @@ def _style_bars(chart: Any, spec: ChartSpec, *, named: bool) -> None:
         _add_error_bars(native, spec, series)
         fill = native.format.fill
         fill.solid()
-        part = COLOUR_OF_PART.get(series.short, -1)
+        part = COLOUR_OF_PART.get(series.name, -1)
         if lost:
             fill.fore_color.theme_color, fill.fore_color.brightness = _PARTS[part]
         else:

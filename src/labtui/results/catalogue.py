@@ -13,13 +13,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from labtui.domain.run import joint_mark
 from labtui.results import charts as specs
 from labtui.results import measured, messages, scaling_charts
 from labtui.results.charts import ChartSpec, Look, Point, Series, distinct, interval_point, make_chart, slug
 from labtui.results.grouping import devices
 from labtui.results.measured import MeasuredRun, accuracy_curves, best_curve, grouped, policy, steady_samples
-from labtui.results.numbers import percent_text, round_epochs
+from labtui.results.numbers import percent_text, round_epochs, tick_text
 from labtui.results.rows import Results, of_rows, without_small
 from labtui.results.scaling import program_lines, scaling_lines
 from labtui.training_logs.gpu_sampler import GpuSample
@@ -257,7 +256,7 @@ def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpe
         ends = tuple(Point(x=x, y=target) for x in (series[0].points[0].x, series[0].points[-1].x))
         series.append(Series(name=f"{100 * target:g} %", points=ends, role="ideal"))
     chart = _over_epochs("accuracy", series, message=message, notes=notes)
-    return replace(chart, mark=joint_mark(run.mark for _, run in runs))
+    return replace(chart, mark=results.mark)
 
 
 def _lines_of(
@@ -331,10 +330,20 @@ def _rate_chart(rates: Sequence[Series]) -> ChartSpec:
     constant = [each for each in rates if len({p.y for p in each.points}) == 1]
     rates = [each for each in rates if each not in constant]
     notes = ("Trainings with a constant rate are not shown.",) if constant else ()
-    levels = [p.y for each in rates for p in each.points if p.y > 0]
+    said, levels = _rates_message(rates), [p.y for each in rates for p in each.points if p.y > 0]
     if wide := max(levels, default=0.0) >= specs.WIDE * min(levels, default=1.0):
         rates = [replace(each, points=tuple(p for p in each.points if p.y > 0)) for each in rates]
-    return _over_epochs("learning-rate", rates, y_log=wide, notes=notes)
+    return _over_epochs("learning-rate", rates, y_log=wide, message=said, notes=notes)
+
+
+def _rates_message(rates: Sequence[Series]) -> str:
+    """``Learning rates reach 0.1 to 1.6 and end at 0.001 to 0.016``; "" without lines."""
+    last = max((each.points[-1].x for each in rates), default=0)
+    # others go on, or were stopped before they fell
+    whole = [[p.y for p in each.points] for each in rates if each.points[-1].x == last]
+    found = ([max(ys) for ys in whole], [ys[-1] for ys in whole]) if whole else ()
+    ends = (dict.fromkeys(map(tick_text, (min(ys), max(ys)))) for ys in found)
+    return "Learning rates reach {} and end at {}".format(*map(" to ".join, ends)) if whole else ""
 
 
 def _by_epoch(run: MeasuredRun, metric: str, shown: Callable[[float], float]) -> tuple[Point, ...]:

@@ -92,11 +92,9 @@ def gpu_hours(row: ResultRow) -> float:
     return statistics.fmean(training_gpu_hours(row.n_gpus or 0, run.run) for run in longest(row.members))
 
 
-def _hours(row: ResultRow) -> str:
-    return three_digits(hours) if (hours := gpu_hours(row)) else ABSENT
-
-
-GPU_HOURS = Column("epochs, GPU-h", _hours, optional=True)
+GPU_HOURS = Column(
+    "epochs, GPU-h", lambda r: three_digits(gpu_hours(r)) if gpu_hours(r) else ABSENT, optional=True
+)
 """Named apart from `numbers.TOTAL`, which has start-up and validation, too."""
 
 

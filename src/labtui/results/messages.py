@@ -270,8 +270,6 @@ def study_message(what: str, best: Mapping[str, Mapping[int, Point]], batch: int
         return ""
     shown = [percent_text(1 - top if what == "error" else top) for top, _ in found]
     said = f"{which} at the largest global batch, {most:,}"
-    if len(found) > 1 and shown[0] == shown[-1]:
-        return f"{said}: {shown[0]} with all {len(found)} policies"
     ends = [
         f"{end} ({'; '.join(name for share, (_, name) in zip(shown, found, strict=True) if share == end)})"
         for end in dict.fromkeys((shown[0], shown[-1]))

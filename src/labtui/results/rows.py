@@ -343,6 +343,11 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
         """The rows that have a steady epoch time or a rate."""
         return tuple(row for row in self.rows if row.is_measured)
 
+    @property
+    def mark(self) -> Mark:
+        """Practice if any row is; small runs are in no chart."""
+        return "practice" if any(row.mark == "practice" for row in (*self.rows, *self.programs)) else ""
+
 
 def renamed(results: Results, names: Mapping[str, str]) -> Results:
     """The results with the models renamed as in `names`."""

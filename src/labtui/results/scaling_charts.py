@@ -246,9 +246,7 @@ def loss_chart(lines: Sequence[ScalingLine]) -> ChartSpec:
     shares = {name: points for name, points in shares.items() if any(point.y for point in points)}
     points = [point for found in shares.values() for point in found]
     series = [
-        Series(name=name, short=name, points=tuple(found), part="kept")
-        if name == "efficiency"
-        else Series(name=f"lost: {name}", short=name, points=tuple(found), part="lost")
+        Series(name=name, points=tuple(found), part="kept" if name == "efficiency" else "lost")
         for name, found in shares.items()
     ]
     notes = ("The last batch of an epoch is smaller but costs a whole step.",)
