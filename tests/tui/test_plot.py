@@ -225,6 +225,30 @@ def test_what_still_runs_is_hollow_and_so_far_and_the_cursor_has_a_mark_and_a_li
     assert "".join(rows_of(chart(TINY))).count("●") == len(TINY), "characters, no dots"
 
 
+@pytest.mark.parametrize("height", [9, 12, 14, 20])
+def test_the_name_of_a_line_that_ended_before_the_others_stands_on_no_line_of_the_grid(height):
+    lines = chart({1: 2.3, 2: 2.25}, *({at: 2.3 - at / end for at in range(1, 6)} for end in (20, 15)))
+    rows = rows_of(replace(lines, unit="", x_axis="epochs"), 60, height)
+    assert "┈ ●" not in "".join(rows) and "net0" in "".join(rows)
+
+
+def test_sizes_that_are_close_have_their_ticks_and_their_names_where_these_have_room():
+    for width, names in ((42, "1 2 4 8 16 32"), (60, "1 2 4 8 16 24 32")):
+        rows = rows_of(chart(*[{x: float(x) for x in SIZES}] * 2), width, 14)
+        ticks = next(row for row in rows if "└" in row)
+        assert ticks.count("┬") == len(SIZES) and " ".join(rows[rows.index(ticks) + 1].split()) == names
+
+
+@pytest.mark.parametrize("x", [1, 2, 4])
+@pytest.mark.parametrize("lines", [1, 2, 3])
+def test_the_value_at_the_cursor_has_a_ground_on_every_point(x, lines):
+    values = {1: 1.0, 2: 1.68, 4: 2.53}
+    several = ({at: y * share for at, y in values.items()} for share in (1, 0.8, 0.6))
+    cells = cells_of(chart(*itertools.islice(several, lines)), 86, 25, Cursor(0, x))
+    told = "".join(sign for _, (sign, style) in sorted(cells.items()) if "reverse" in style)
+    assert told.split()[-1] == f"{values[x]:.2f}×"
+
+
 @pytest.mark.parametrize(("kind", "told"), [("lines", "↑  (47.00 s) warm-up"), ("bars", "↑(47.00 s)")])
 @pytest.mark.parametrize("height", [8, 12, 30])
 def test_counted_epochs_decide_the_axis_and_a_warm_up_beyond_it_has_an_arrow(kind, told, height):

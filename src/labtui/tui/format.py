@@ -203,7 +203,7 @@ def live_reason(view: View) -> str:
         return ""
     if first.left_s == 0 and first.to_limit:
         return f"Run {first.run_id} is past its time limit."
-    if first.left_s is not None:
+    if first.left_s:  # else it takes longer than was expected
         return f"Run {first.run_id} has {clock_span(first.left_s)} {'to its time limit' if first.to_limit else 'left'}."
     if first.phase is RunPhase.QUEUED and first.job is not None and first.job.start_estimate:
         return f"Run {first.run_id} is queued. {start_words(first.job, view)}".rstrip()
@@ -241,11 +241,14 @@ def in_epoch(line: RunLine, view: View) -> float:
     return max(0.0, now - began) if began is not None and now is not None else 0.0
 
 
-def time_left(line: RunLine, view: View) -> tuple[float | None, float]:
-    """The seconds a running training needs, by its pace or as expected (None: unknown), and those its limit allows."""
-    run, passed = line.run, in_epoch(line, view)
+def time_left(line: RunLine, view: View) -> tuple[float | None, float, float]:
+    """The seconds a running training needs, by its pace or as expected (None: unknown), and those its limit allows.
+
+    Also by how much its first epoch is late: that tells nothing of the rest, which is then what was left on time.
+    """
+    run, passed, late = line.run, in_epoch(line, view), 0.0
     if line.word != RunPhase.RUNNING or "epochs" in run.spec.unknown or not run.spec.epochs:
-        return None, math.inf
+        return None, math.inf, late
     most = line.job.limit_left(cluster_now(view)) if line.job is not None else math.inf
     counted, whole, usual = line.row.epoch_seconds if line.row is not None else None, None, None
     if counted is None and view.edition is not None and last_epoch_end(line, view, line.run_id) is not None:
@@ -257,11 +260,12 @@ def time_left(line: RunLine, view: View) -> tuple[float | None, float]:
         pace = counted or (run.epochs[-1].seconds if run.epochs else None)
         missing = max(0, run.spec.epochs - run.epochs_read)
         left = None if pace is None else pace.value * missing - min(pace.value, passed)
-    elif not run.epochs:  # a first epoch that takes longer than expected tells nothing of the rest
-        left = None if passed > usual.value else whole.value - passed
+    elif not run.epochs:
+        late = max(0.0, passed - usual.value)
+        left = whole.value - passed + late
     else:  # the rest takes as much longer than expected as the first epoch, which is warm-up
         left = (whole.value - usual.value) * max(1.0, run.epochs[0].seconds.value / usual.value) - passed
-    return (None if left is None else max(0.0, left)), most
+    return (None if left is None else max(0.0, left)), most, late
 
 
 def limit_warning(line: RunLine, view: View) -> str:

@@ -161,7 +161,7 @@ class _Drawing:
             self._write_names(order[::-1])
         if self.spec.over_time:
             self._tell_warmup()
-        elif self.few:
+        if self.few:
             self._write_values()
         return self.grid.lines()
 
@@ -211,8 +211,8 @@ class _Drawing:
             text, column = shortened(text, self.grid.width), self._column(x)
             size = cell_len(text)
             start = max(0, min(column - cell_len(names[x]) // 2, self.grid.width - size))
+            self.grid.put(column, self.rows, " ┬"[not self.bars], self.look.axis)
             if row := next((row for row in below if self.grid.free(start, row, size)), 0):
-                self.grid.put(column, self.rows, " ┬"[not self.bars], self.look.axis)
                 style = f"bold {self._look(self.cursor.series)[1]}" if self.cursor.x == x else self.look.quiet
                 self.grid.put(start, row, text, style)
         if self.grid.free(0, self.rows + 2, self.grid.width, 0):
@@ -361,8 +361,10 @@ class _Drawing:
         for at in order:
             last = self.measured[at].points[-1]
             column, beside = self._column(last.x) + 2, self._row(last.y)
-            near = [(column, beside + by) for by in (0, -1, 1) if last.x < self.xs[-1] or not self.xs[1:]]
-            self._write([*near, *((margin, rows[at] + by) for by in away)], *self._label(at), 0)
+            spots = [(column, beside + by) for by in (0, -1, 1) if last.x < self.xs[-1] or not self.xs[1:]]
+            spots += [(margin, rows[at] + by) for by in away]
+            spots.sort(key=lambda spot: spot[1] in self.tick_rows and spot[0] < margin)  # off the grid
+            self._write(spots, *self._label(at), 0)
         end = self.measured[0].points[-1].y
         for series in sorted(self.formulas, key=lambda each: abs(each.points[-1].y - end)):
             self._name_formula(series, margin, 1 if series.points[-1].y < end else -1)
@@ -376,32 +378,40 @@ class _Drawing:
         self._write(spots, text, colour, 0)
 
     def _write_values(self) -> None:
-        """Write the values of all points but the last if each has room, else of the first ones."""
+        """Write the values of all points but the last if each has room, else of the first ones; and at the cursor.
+
+        Over time only the one at the cursor: there are too many.
+        """
         ratio = self.spec.unit == "×" or (self.spec.percent and self.spec.compares)  # each line begins at 1
-        every = ((at, point) for at, each in enumerate(self.measured) for point in each.points[:-1])
-        inner = [each for each in every if not ratio or each[1].y != 1]
-        for told in (inner, [each for each in inner if each[1].x == self.xs[0]]):
+        every = [(at, point) for at, each in enumerate(self.measured) for point in each.points[:-1]]
+        inner = [each for each in every if not (self.spec.over_time or (ratio and each[1].y == 1))]
+        for told in (inner, [each for each in inner if each[1].x == self.xs[0]], []):
             before = dict(self.grid.cells)
             if False not in [self._write_value(*each) for each in told]:
-                return
+                break
             self.grid.cells = before
+        for at, point in every:
+            if self.cursor == Cursor(at, point.x) and (at, point) not in told:
+                self._write_value(at, point)
 
     def _write_value(self, at: int, point: Point) -> bool:
         """Write a value above or below its mark, away from the other line, or beside it; return whether it has room."""
         rivals = self._rivals(point, self.measured)
         text, colour = f" {self._value(point)} ", self._look(at)[1]  # no grid line touches a number
+        here = self.cursor == Cursor(at, point.x)
+        colour, far = "bold reverse " * here + colour, range(3 if here else 1)  # its ground tells whose it is
         column, end = self._column(point.x), self._column(self.xs[-1])
         row, size = self._row(point.y), cell_len(text)
         top = round(4 * (self.rows - self._height(point.y)) - 2)  # of the dots of the mark
         above, below = top // 4 - 1, (top + 3) // 4 + 1
         # on the side of another point that is near, a value would read as its
         near = [up for up in (*rivals, *self._rivals(point, self.formulas)) if 0.5 <= abs(up) < 4]
-        sides = [above] if max(near, default=0) <= 0 else []
-        sides += [below] if min(near, default=0) >= 0 else []
+        sides = [above - by for by in far] if max(near, default=0) <= 0 else []
+        sides += [below + by for by in far] if min(near, default=0) >= 0 else []
         starts = [column - back for back in (size // 2, 1, size - 2, 0, -1, size - 1)]
         spots = [(start, side) for start in starts for side in sides]
         spots += [(column + gap, row) for gap in (1, 3, -size, 5, 7)]  # its line may be steep
-        spots.sort(key=lambda spot: spot[1] in self.tick_rows)
+        spots.sort(key=lambda spot: (not above <= spot[1] <= below, spot[1] in self.tick_rows))
         others = {place for place, _ in self.marked} - {column}  # above or below one it would read as its
         spots = [(at, side) for at, side in spots if at < end and others.isdisjoint(range(at, at + size))]
         # of marks that touch neither can have a value

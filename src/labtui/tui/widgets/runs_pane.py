@@ -244,12 +244,11 @@ def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
     """A progress bar with the time left for a running training; else the state, and why its numbers do not count."""
     role = getattr(styles, PHASE_ROLES.get(line.phase, "quiet"))
     if line.word == RunPhase.RUNNING and line.run.spec.program is None:
-        what = "to limit" if line.to_limit else "left"
-        left = f"epoch {line.run.epochs_read + 1}"
-        if line.left_s is not None:
-            left = f"{words.clock_span(line.left_s)} {what}"
+        left = f"epoch {line.run.epochs_read + 1}"  # also of a run that takes longer than was expected
+        if line.left_s or (line.left_s is not None and line.to_limit):
+            left = f"{words.clock_span(line.left_s)} {'to limit' if line.to_limit else 'left'}"
         cells = max(3, min(MAX_BAR, width - 2 - max(10, len(left))))
-        done = round(line.share * cells)
+        done = min(cells - (not line.to_limit), round(line.share * cells))  # full at the end only
         text = ink("━" * done, styles.busy).append("─" * (cells - done), styles.axis)
         return text.append(f"  {left}", "bold")
     done, aim = line.phase is RunPhase.DONE, line.phase in ENDED_BADLY and ended_as_asked(view, line)
