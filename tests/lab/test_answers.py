@@ -4,8 +4,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from labtui.lab.evidence import new_sheet, read_sheet, text_to_edit, with_answer
-from tests.lab.builders import EDITION
+from labtui.lab.evidence import Evidence, new_sheet, read_sheet, text_above, text_to_edit, with_answer
+from tests.lab.builders import EDITION, check
 
 TASK = EDITION.task("10.4")
 SHEET = new_sheet(TASK)
@@ -50,5 +50,9 @@ def test_answers_of_any_form_change_no_other(edits):
 @given(st.text(max_size=300))
 def test_any_file_is_read_and_what_stands_under_no_question_is_no_answer(text):
     assert len(read_sheet(TASK, text)) == 3
-    sheet = read_sheet(TASK, SHEET.replace("\n## 1", "\nBefore all.\n\n## 1"))
-    assert sheet == ("", "", "")
+    above = SHEET.replace("\n## 1", "\nBefore all.\n\n## 1")
+    assert read_sheet(TASK, above) == ("", "", "") and "Before all." in with_answer(TASK, above, 0, "a")
+    line = above.splitlines().index("Before all.") + 1
+    said = f"answers/10.4.md, line {line}: text above the first question is in no answer."
+    assert (text_above(TASK, above), text_above(TASK, SHEET)) == (said, "")
+    assert said in check("10.4", Evidence(above={"10.4": said})).notes

@@ -190,6 +190,8 @@ async def test_answers_are_stored_and_never_written_over(filled_session):
         beside = filled_session.folder.answers / "10.5.yours.md"
         await until(pilot, beside.exists)
         assert path.read_text() == "from a friend\n" and "mine" in beside.read_text()
+        app.repaint()
+        await until(pilot, lambda: "answers/10.5.md, line 1: text" in text_of(app))
 
 
 async def test_no_file_without_questions_and_what_is_typed_after_the_key_is_text(filled_session):
@@ -281,9 +283,11 @@ async def test_a_failed_run_says_what_to_do(session):
 async def test_the_export_says_that_it_goes_on_and_what_it_wrote(filled_session, monkeypatch):
     started: list[Future[str]] = []
     hear: list[Callable[[str], None]] = []
+    remarked: list[Callable[[list[str]], None]] = []
 
     def export_all(folder: Any, told: Callable[[str], None], noted: Any) -> Future[str]:
         assert folder == filled_session.folder.path
+        remarked.append(noted)
         started.append(Future())
         hear.append(told)
         return started[-1]
@@ -299,9 +303,10 @@ async def test_the_export_says_that_it_goes_on_and_what_it_wrote(filled_session,
         started[0].set_result("Written: deck.pptx.")
         await until(pilot, lambda: "Written: deck.pptx." in text_of(app) and "Exporting" not in text_of(app))
         await until(pilot, lambda: app.main.query("Toast").last().region.corners[2:] == (80, 23))
-        app.view_model.remarks = ["no author"]
+        remarked[0](["no author", "no answer"])
+    async with screens(filled_session, size=(80, 24)) as (app, pilot):  # the next day
         await pilot.press("exclamation_mark")
-        await until(pilot, lambda: "The last export, in" in text_of(app) and "no author" in text_of(app))
+        await until(pilot, lambda: "The last export with x" in text_of(app) and "  no author" in text_of(app))
         await pilot.press("escape", "x", "exclamation_mark")
         await until(pilot, lambda: len(started) == 2 and "Nothing is wrong" in text_of(app))
         assert "no author" not in text_of(app), "of an older export"

@@ -87,7 +87,7 @@ def check_task(edition: Edition, task: Task, evidence: Evidence) -> TaskCheck:
     found = ((check, item) for check in task.checks for item in _CHECKS[type(check)](ctx, check))
     items = [replace(item, kind=str(type(check).__struct_config__.tag)) for check, item in found]
     mark = joint_mark(item.mark for item in items if item.met)
-    notes = list(notes_for(edition, task, evidence))
+    notes = [*notes_for(edition, task, evidence), *filter(None, [evidence.above.get(task.id)])]
     own = any(run.task_id == task.id and evidence.sent(run) for run in evidence.state.runs.values())
     ran = [item.met for item in items if item.of_runs]  # the runs may be of the tasks that this one compares
     # `init` makes the files

@@ -59,6 +59,15 @@ def read_sheet(task: Task, text: str) -> Answers:
     return tuple(part if any(char.isalnum() for char in part) else "" for part in shown)
 
 
+def text_above(task: Task, text: str) -> str:
+    """A sentence on text above the first question, which is in no answer; "" where only a title is."""
+    above = "\n".join(_split_sheet(task, text)[0][2])
+    lines = _COMMENT.sub(lambda found: "\n" * found[0].count("\n"), above).split("\n")
+    told = (at for at, line in enumerate(lines, 1) if re.search(r"\w", line) and not line.startswith("# "))
+    at = next(told, 0)
+    return f"answers/{task.id}.md, line {at}: text above the first question is in no answer." * bool(at)
+
+
 def text_to_edit(task: Task, text: str, index: int) -> str:
     """The text below a question, to be edited: without the placeholder and without blank lines at its ends."""
     lines = _texts(task, text).get(index, "").split("\n")
@@ -171,9 +180,10 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a check looks at.
 
     The keys of `scripts` and `originals` (the files as labtui ships them) are paths relative to `scripts/`, those of
-    `answers` task ids. `files` are the relative paths of the lab folder's other files. `remote` says which remote
-    paths exist, as the cluster told. `overrides` are the lab folder's own changes to the plan (smaller batches for
-    smaller GPUs). `without_gpus` says why the cluster can run none with GPUs.
+    `answers` and `above` (a sentence on text above the questions) task ids. `files` are the relative paths of the lab
+    folder's other files. `remote` says which remote paths exist, as the cluster told. `overrides` are the lab folder's
+    own changes to the plan (smaller batches for smaller GPUs). `without_gpus` says why the cluster can run none with
+    GPUs.
     """
 
     state: LabState = LabState()
@@ -182,6 +192,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     originals: Mapping[str, FileFact] = {}
     exports: tuple[ExportFact, ...] = ()
     answers: Mapping[str, Answers] = {}
+    above: Mapping[str, str] = {}
     files: frozenset[str] = frozenset()
     remote: Mapping[str, PathStatus] = {}
     overrides: PlanOverrides = PlanOverrides()

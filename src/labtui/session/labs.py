@@ -22,7 +22,7 @@ from labtui.domain.state import LabState
 from labtui.lab.checks import TaskCheck, check_all
 from labtui.lab.edition import Edition, Task
 from labtui.lab.edition_file import base_id, parse_edition
-from labtui.lab.evidence import Answers, Evidence, ExportFact, FileFact, new_sheet, read_sheet
+from labtui.lab.evidence import Answers, Evidence, ExportFact, FileFact, new_sheet, read_sheet, text_above
 from labtui.lab.plan import PlanOverrides
 from labtui.results.charts import FAMILIES, slug
 from labtui.results.compute import compute_results
@@ -115,13 +115,15 @@ def gather_evidence(folder: LabFolder, edition: Edition, state: LabState) -> Evi
     gone = any(not answer.there for answer in seen.values())
     if len(seen) < len(needed) and not gone:  # not told before all were asked about, unless one is missing
         seen = {}
+    asked = [task for task in edition.tasks if task.questions]
     return Evidence(
         state=state,
         results=lab_results(state, edition),
         scripts=scripts,
         originals={**_originals(), **{name: scripts[name] for name in folder.unchanged_scripts(files)}},
         exports=tuple(_exports(folder, edition, state)),
-        answers={task.id: read_answers(folder, task) for task in edition.tasks if task.questions},
+        answers={task.id: read_answers(folder, task) for task in asked},
+        above={each.id: text_above(each, sheet_text(folder, answer_path(folder, each.id))) for each in asked},
         files=frozenset(path.name for path in folder.path.iterdir() if folder.has(path)),
         remote=seen,
         overrides=PlanOverrides(max_per_gpu_batch=settings.max_per_gpu_batch),

@@ -50,7 +50,6 @@ class ViewModel:
         self.deck, self.deck_old, self.unchecked_from = "", False, math.inf
         self.own_jobs = False  # whether the student has a job file of their own
         self.exporting = ""  # the progress of the export under way
-        self.remarks: list[str] = []  # of the last export
         self.checks: Mapping[str, TaskCheck] = {}
         self._cached: tuple[object, dict[str, Any]] = (None, {})
         self._evidence: tuple[object, ...] = ()  # of the last checks

@@ -316,10 +316,11 @@ class MainScreen(FramedScreen):
             app.repaint()
 
         def start() -> Future[str]:
-            model.remarks = []  # those of an older export are no longer true
+            keep = app.session.choose  # in the lab, so that they can still be read tomorrow
+            keep(remarks="")  # those of an older export are no longer true
             show("charts, tables and slides ...")
-            told, noted = partial(app.call_later, show), partial(setattr, model, "remarks")
-            future = export_all(app.session.folder.path, told, noted)
+            told = partial(app.call_later, show)
+            future = export_all(app.session.folder.path, told, lambda said: keep(remarks="\n".join(said)))
             future.add_done_callback(lambda _: told(""))
             return future
 

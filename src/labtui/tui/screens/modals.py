@@ -259,7 +259,7 @@ def show_finish(app: LabApp) -> None:
             app.call_later(app.run_action, action, app.main)
 
     choices = (*export, ("escape", "Close", None))
-    remarks = Text("\n".join(app.view_model.remarks))
+    remarks = Text(app.session.state.choices.get("remarks", ""))
     app.push_screen(Ask(text, title="All tasks are done", details=remarks, choices=choices), answered)
 
 
@@ -341,8 +341,9 @@ def problems_text(app: LabApp) -> Text:
     if not page and not connection.sentence and not incidents:
         page.append("Nothing is wrong: the connection, labtui, and the runs that your tasks need.\n")
     page.append(f"{connection.sentence} {connection.hint}".strip() + ("\n" if connection.sentence else ""))
-    if remarks := app.view_model.remarks:
-        page.append("\n  ".join([f"The last export, in {app.session.folder.path}:", *remarks]) + "\n\n")
+    if remarks := app.session.state.choices.get("remarks"):
+        lines = f"The last export with x, in {app.session.folder.path}:", *remarks.splitlines()
+        page.append("\n  ".join(lines) + "\n\n")
     page.append("Simulated in this practice session:\n" if incidents else "")
     for note in incidents:
         page.append(f"\n{note.title}\n", style="bold").append(f"{note.text}\n")

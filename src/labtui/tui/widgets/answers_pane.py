@@ -22,7 +22,7 @@ from textual.widgets import OptionList, TextArea
 from textual.widgets.option_list import Option
 
 from labtui.lab.edition import Fact, Task
-from labtui.lab.evidence import one_line, read_sheet, text_to_edit, with_answer
+from labtui.lab.evidence import one_line, read_sheet, text_above, text_to_edit, with_answer
 from labtui.results.charts import ChartSpec
 from labtui.results.numbers import percent_text, ratio_text
 from labtui.session.labs import AnswerFiles
@@ -146,11 +146,11 @@ class AnswersPane(Pane, Container):
             cards.highlighted = self.question if texts else None
 
     def _card(self, task: Task, at: int, text: str) -> Group:
-        missing: list[str] = []
+        missing = list(filter(None, [text_above(task, self._text)] * (at == 0)))
         if "![" in text:
             from labtui.export.contents import missing_pictures  # late: few answers name pictures
 
-            missing = missing_pictures(self.app.session.folder, task.id, at + 1, text)
+            missing += missing_pictures(self.app.session.folder, task.id, at + 1, text)
         code = "ansi_dark" if self.app.current_theme.dark else "ansi_light"
         return card(task, at, text, roles(self.app), code=code, missing=missing)
 
