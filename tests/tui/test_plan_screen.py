@@ -245,6 +245,10 @@ async def test_numbers_are_changed_in_place_and_without_any_run_left_there_is_no
         await until(pilot, lambda: types(app) and "ResNet50 · 2 GPUs: batch per GPU" in text_of(app))
         await pilot.press(*"512", "enter")
         await until(pilot, lambda: screen.plan.rows[1].spec.batch_size == 1024)
+        for batch in ("1536", "512"):
+            for key in ("enter", *batch, "enter"):  # typed before the dialog stands
+                app.post_message(Key(key, key if len(key) == 1 else None))
+            await until(pilot, lambda batch=batch: screen.plan.rows[1].spec.batch_size == 2 * int(batch))
         await pilot.press("enter", *"x0", "enter")
         await until(pilot, lambda: "The batch per GPU is a whole number, not 'x0'." in flat(app))
         await pilot.press("escape")

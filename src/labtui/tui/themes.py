@@ -168,13 +168,9 @@ class SanitizedApp(App[_Result]):
         for each in list(self._notifications) if typed is not None else ():
             if each.timeout <= ANSWER_S or f"ress {typed} " in f"{each.message} ".replace(".", ""):
                 self._unnotify(each)  # what it asks for is done
-        shown = self.screen if self.screen_stack else None
-        after, opened = getattr(shown, "confirms_after", 0.0), getattr(shown, "opened", 0.0)
+        after = getattr(self.screen, "confirms_after", 0.0) if self.screen_stack else 0.0
         if isinstance(event, Key) and event.time < after and event.key in ("s", "full_stop"):
             self.notify("The plan was not shown yet. Press s to submit it.", severity="warning")
-        elif isinstance(event, Key) and event.is_forwarded and event.time < opened:
-            # the screen below got it, and left it
-            self.screen._forward_event(Key(event.key, event.character))
         elif not (isinstance(event, Key) and event.time < self.keys_since):
             await super().on_event(event)
 

@@ -66,8 +66,6 @@ class Ask(Modal[str | None]):
         Binding("right,down", "app.focus_next", show=False),
     ]
 
-    opened = 0.0
-    """When a key asked for it: keys typed since then are for it, though the screen below may get some first."""
     apart = (0, 0, 0, 0)
     """The cells to leave free above, at the right, below and at the left."""
 
@@ -110,11 +108,8 @@ class Ask(Modal[str | None]):
         self.set_focus(parts[0] if parts else None)
 
     def on_key(self, event: Key) -> None:
-        """Take the choice that has this key; what was typed before the input had the focus goes into it."""
-        if event.is_printable and isinstance(self.focused, Input):
-            event.stop()
-            self.focused.post_message(Key(event.key, event.character))
-        elif event.key != "enter" and event.key in {name for name, _, _ in self.choices}:
+        """Take the choice that has this key."""
+        if event.key != "enter" and event.key in {name for name, _, _ in self.choices}:
             event.stop()
             self.choose(event.key)
 

@@ -43,7 +43,7 @@ class PlanTable(KeyedTable):
     """The table of runs, with a cell cursor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("enter", "screen.change_cell", "Change", "change the selected number", show=True)
+        key("enter", "screen.change_cell", "Change", "change the number", show=True, priority=True)
     ]
 
 
@@ -280,7 +280,7 @@ class PlanScreen(FramedScreen):
     async def _cell_clicked(self) -> None:
         await self.app.run_action("screen.change_cell")
 
-    def action_change_cell(self) -> None:
+    async def action_change_cell(self) -> None:
         """Ask for another value of the cell at the cursor."""
         row, column = self.place
         if not (name := self.plan.cell_name(row, column)):
@@ -298,7 +298,7 @@ class PlanScreen(FramedScreen):
         text = f"{label}: {name}" + (f". Now {now}." if not entry else "")
         ask = Ask(text, choices=entry_choices("Set it"), entry=entry, check=check)
         ask.add_class("-below")  # so that the row stays visible
-        self.app.push_screen(ask, answered)
+        await self.app.push_screen(ask, answered)
 
     def action_drop_row(self, out: bool) -> None:
         """Leave the run at the cursor out, or include it again."""

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from rich.text import Text
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.message import Message
 from textual.widgets import DataTable
 
 from labtui.domain.model import RunPhase
@@ -112,8 +111,8 @@ class RunPane(Pane, Vertical):
     """A pane with bindings for the selected run."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        key("ctrl+k", "cancel_run", "Cancel run", "cancel the selected run, after asking", show=True),
-        key("T", "end_after", "Time limit", "change the time limit of the job", show=True),
+        key("ctrl+k", "cancel_run", "Cancel run", "cancel the run, after asking", show=True, priority=True),
+        key("T", "end_after", "Time limit", "change the time limit of the job", show=True, priority=True),
         key("H", "hold_run(True)", "Hold", "hold the selected run until it is released", show=True),
         key("H", "hold_run(False)", "Release", "release the selected run", show=True),
     ]
@@ -150,7 +149,7 @@ class RunPane(Pane, Vertical):
         done = f"{runs}: {'held. Press H to release' if held else 'released'}."
         self.app.follow(partial(self.app.session.hold, line.run_id, held=held), done)
 
-    def action_cancel_run(self) -> None:
+    async def action_cancel_run(self) -> None:
         """Cancel the selected run, after asking."""
         line = self._line
         from labtui.tui.screens.modals import Ask, yes_or_no
@@ -162,9 +161,9 @@ class RunPane(Pane, Vertical):
                 self.app.view_model.chosen = line.run_id  # the next key is about it, too
                 self.app.follow(partial(self.app.session.cancel, line.run_id))
 
-        self._ask(line, Ask(text, choices=yes_or_no("Cancel it", "Keep it")), answered)
+        await self._ask(line, Ask(text, choices=yes_or_no("Cancel it", "Keep it")), answered)
 
-    def _ask(self, line: RunLine, ask: Ask, answered: Callable[[str | None], None]) -> None:
+    async def _ask(self, line: RunLine, ask: Ask, answered: Callable[[str | None], None]) -> None:
         """Ask a question about a run; it closes when the run has ended."""
 
         def look(view: View) -> None:
@@ -172,11 +171,10 @@ class RunPane(Pane, Vertical):
                 self.app.notify(why)
                 ask.dismiss(None)
 
-        ask.opened = Message().time
-        self.app.push_screen(ask, answered)
+        await self.app.push_screen(ask, answered)
         ask.watch(self.app, "view", look, init=False)
 
-    def action_end_after(self) -> None:
+    async def action_end_after(self) -> None:
         """Ask for the minutes after which Slurm is to end the selected run's job."""
         line = self._line
         from labtui.tui.screens.modals import Ask, entry_choices
@@ -195,7 +193,7 @@ class RunPane(Pane, Vertical):
         text += _ends_too(self.app.view, others)
         text += f"\nMinutes from its start{f', now {now}' * bool(now)}:"
         choices, problem = entry_choices("Set the limit"), partial(self._minutes_problem, run_id)
-        self._ask(line, Ask(text, choices=choices, entry=now, check=problem), answered)
+        await self._ask(line, Ask(text, choices=choices, entry=now, check=problem), answered)
 
     def _minutes_problem(self, run_id: int, text: str) -> str:
         """Why `text` is not a valid time limit (minutes) for the run's job now; "" if it is. Slurm is not asked."""
