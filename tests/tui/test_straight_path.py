@@ -126,7 +126,7 @@ async def test_the_straight_path_takes_at_most_40_keys(tmp_path, monkeypatch):
         assert "Press x to write the slides" in text_of(app)
         await pilot.press("x")
         await student.see(lambda: "Hand in deck.pptx" in text_of(app), "the slides are of now")
-        app.view_model.remarks = ["The title page has no author."]
+        session.choose(remarks="The title page has no author.")
         await pilot.press("full_stop")
         await student.see(lambda: "deck.pptx is" in text_of(app), "where they are")
         assert "has no author" in text_of(app), "a remark of the export is not behind the card"
