@@ -65,7 +65,7 @@ def text_above(task: Task, text: str) -> str:
     lines = _COMMENT.sub(lambda found: "\n" * found[0].count("\n"), above).split("\n")
     told = (at for at, line in enumerate(lines, 1) if re.search(r"\w", line) and not line.startswith("# "))
     at = next(told, 0)
-    return f"answers/{task.id}.md, line {at}: text above the first question is in no answer." * bool(at)
+    return f"answers/{task.id}.md, line {at}: text above the first question is in no answer." if at else ""
 
 
 def text_to_edit(task: Task, text: str, index: int) -> str:

@@ -24,7 +24,7 @@ from labtui.domain.errors import LabError
 from labtui.domain.state import WRITER_GONE
 from labtui.tui import STYLES
 from labtui.tui.guidance import next_step, result_line
-from labtui.tui.messages import ScreenPrompter, edit, takes_text
+from labtui.tui.messages import ScreenPrompter, edit
 from labtui.tui.screens.main import MainScreen
 from labtui.tui.themes import ANSWER_S, SanitizedApp
 from labtui.tui.view import NO_VIEW, View
@@ -110,7 +110,6 @@ class LabApp(SanitizedApp[int]):
         self.incidents = incidents
         self._incidents_seen = self._incidents_told = 0
         self._editor_named = False  # whether the student was told which editor opens
-        self._unfinished = False  # whether a task was not done yet
         self._left = threading.Event()
 
     def get_default_screen(self) -> Screen[Any]:
@@ -250,7 +249,7 @@ class LabApp(SanitizedApp[int]):
             self.repaint()
 
     def repaint(self) -> None:
-        """Compute the view, which the widgets watch. Tell once that a task, or the lab, is done."""
+        """Compute the view, which the widgets watch. Tell once that a task is done."""
         main = self.main
         if main is not None and main.is_mounted:
             before = main.view
@@ -261,12 +260,6 @@ class LabApp(SanitizedApp[int]):
                 if check.done and task in before.checks and not before.checks[task].done:
                     told = f"Task {task} is done", result_line(self.view) if task == self.view.task_id else ""
                     self.notify(" ".join(f"{each}." for each in filter(None, told)), timeout=8)
-            far = self.view.progress
-            busy = takes_text(self) or self.screen.is_modal  # keys are not for the card
-            if far is not None and not busy:
-                if self._unfinished and far.done == far.total:
-                    self.action_finish()
-                self._unfinished = far.done < far.total
 
     def _tick(self) -> None:
         """Repaint, and tell incidents: a tick after each, when the cluster's answer about it is in the panes."""
@@ -365,7 +358,7 @@ class LabApp(SanitizedApp[int]):
             return
         if action == "edit" and isinstance(screen, MainScreen):
             await screen.show_pane("task")  # where the file to edit is the script
-        home = self if action in {"refresh_now", "doctor", "leave", "finish"} else screen
+        home = self if action in {"refresh_now", "doctor", "leave"} else screen
         await self.run_action(action, home)
 
     async def show_plan(self, task_id: str, drafts: Iterable[SubmissionDraft], why: str = "") -> None:
@@ -424,12 +417,6 @@ class LabApp(SanitizedApp[int]):
         from labtui.tui.screens.modals import DoctorScreen
 
         self.push_screen(DoctorScreen())
-
-    def action_finish(self) -> None:
-        """Show the card at the end of a lab."""
-        from labtui.tui.screens.modals import show_finish
-
-        show_finish(self)
 
     def action_refresh_now(self) -> None:
         """Poll the cluster now; in place of a window that was closed, open the folder again."""

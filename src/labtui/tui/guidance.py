@@ -244,8 +244,8 @@ def _next_task(view: View) -> NextStep:
         return NextStep(f"Export the {hands_in(view)}", f"All tasks are done. {what}".rstrip(), "export")
     if view.practice:
         what = f"{view.deck} shows practice runs; hand in one of real runs."
-    label = "Show the result" if view.practice else f"Hand in {view.deck}"
-    return NextStep(label, f"All tasks are done. {what}".rstrip(), "finish")
+    label = "Practice is done" if view.practice else f"Hand in {view.deck}"
+    return NextStep(label, f"All tasks are done. {what}".rstrip())
 
 
 def sizes_of(view: View) -> set[int]:

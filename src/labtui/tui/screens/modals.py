@@ -26,7 +26,7 @@ from labtui.domain.state import LIVE
 from labtui.tui import STYLES
 from labtui.tui import format as words
 from labtui.tui.app import LabApp
-from labtui.tui.guidance import ended, hands_in, headline
+from labtui.tui.guidance import ended
 from labtui.tui.themes import Roles, roles
 from labtui.tui.view import RunLine
 from labtui.tui.widgets.frame import key, sentences
@@ -238,24 +238,6 @@ def show_tour(app: LabApp, step: int = 0) -> None:
             show_tour(app, step + 1)
 
     app.push_screen(ask, answered)
-
-
-def show_finish(app: LabApp) -> None:
-    """Show that the lab is done: its key result, and where what is handed in lies, or the key that writes it."""
-    view, path = app.view, app.session.folder.path
-    here = f"{view.deck} is in {path}."
-    unreal = "These are practice runs; hand in real ones."
-    where = here if view.deck and not view.deck_old else f"Press x to write the {hands_in(view)} into {path}."
-    text = "\n\n".join(filter(None, (headline(view), where, unreal if view.practice else "")))
-    export: tuple[Choice, ...] = () if where == here else (("x", "Export", "export"),)
-
-    def answered(action: str | None) -> None:
-        if action:
-            app.call_later(app.run_action, action, app.main)
-
-    choices = (*export, ("escape", "Close", None))
-    remarks = Text(app.session.state.choices.get("remarks", ""))
-    app.push_screen(Ask(text, title="All tasks are done", details=remarks, choices=choices), answered)
 
 
 class TextScreen(Modal[None]):

@@ -146,7 +146,8 @@ class AnswersPane(Pane, Container):
             cards.highlighted = self.question if texts else None
 
     def _card(self, task: Task, at: int, text: str) -> Group:
-        missing = list(filter(None, [text_above(task, self._text)] * (at == 0)))
+        above = "" if at else text_above(task, self._text)
+        missing = [above] if above else []
         if "![" in text:
             from labtui.export.contents import missing_pictures  # late: few answers name pictures
 

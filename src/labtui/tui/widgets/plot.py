@@ -399,7 +399,8 @@ class _Drawing:
         rivals = self._rivals(point, self.measured)
         text, colour = f" {self._value(point)} ", self._look(at)[1]  # no grid line touches a number
         here = self.cursor == Cursor(at, point.x)
-        colour, far = "bold reverse " * here + colour, range(3 if here else 1)  # its ground tells whose it is
+        colour = f"bold reverse {colour}" if here else colour
+        far = range(3 if here else 1)  # its ground tells whose it is
         column, end = self._column(point.x), self._column(self.xs[-1])
         row, size = self._row(point.y), cell_len(text)
         top = round(4 * (self.rows - self._height(point.y)) - 2)  # of the dots of the mark
