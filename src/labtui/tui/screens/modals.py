@@ -319,8 +319,8 @@ def problems_text(app: LabApp) -> Text:
         page.append("Nothing is wrong: the connection, labtui, and the runs that your tasks need.\n")
     page.append(f"{connection.sentence} {connection.hint}".strip() + ("\n" if connection.sentence else ""))
     if remarks := app.session.state.choices.get("remarks"):
-        lines = f"The last export with x, in {app.session.folder.path}:", *remarks.splitlines()
-        page.append("\n  ".join(lines) + "\n\n")
+        head = f"The last export with x, in {app.session.folder.path}:"
+        page.append("\n  ".join([head, *remarks.splitlines()]) + "\n\n")
     page.append("Simulated in this practice session:\n" if incidents else "")
     for note in incidents:
         page.append(f"\n{note.title}\n", style="bold").append(f"{note.text}\n")
