@@ -378,13 +378,11 @@ class _Drawing:
         self._write(spots, text, colour, 0)
 
     def _write_values(self) -> None:
-        """Write the values of all points but the last if each has room, else of the first ones; and at the cursor.
-
-        Over time only the one at the cursor: there are too many.
-        """
+        """Write the values of all points but the last if each has room, else of the first ones; and at the cursor."""
         ratio = self.spec.unit == "×" or (self.spec.percent and self.spec.compares)  # each line begins at 1
         every = [(at, point) for at, each in enumerate(self.measured) for point in each.points[:-1]]
-        inner = [each for each in every if not (self.spec.over_time or (ratio and each[1].y == 1))]
+        many = self.spec.over_time  # only the one at the cursor
+        inner = [each for each in every if not (many or (ratio and each[1].y == 1))]
         for told in (inner, [each for each in inner if each[1].x == self.xs[0]], []):
             before = dict(self.grid.cells)
             if False not in [self._write_value(*each) for each in told]:
