@@ -12,7 +12,7 @@ from labtui.training_logs.lines import LogLine
 from labtui.training_logs.patterns import own_pattern, suggested_pattern
 from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import ParsedRun
-from tests.training_logs.samples import ALL, LOGS
+from tests.training_logs.samples import ALL, LOGS, only_run
 from tools import log_forms
 
 FORMS = {form["title"]: form for form in log_forms.forms()}
@@ -83,6 +83,16 @@ def test_hand_written_lines(line):
     forms, other = Forms(), re.sub(r"\d", lambda digit: str(9 - int(digit[0])), line)
     forms.read(LogLine(1, line), line)
     assert repr(forms.read(LogLine(2, other), other)) == repr(Forms().read(LogLine(2, other), other))
+
+
+@pytest.mark.parametrize(("printed", "metrics"), [
+    ("top1: 70.2% | val_top1: 0.711", {"top1": 70.2}), ("top1: 70 | val_top1: 71.1", {"val_top1": 71.1}),
+    ("acc: 70.2% | val_acc: 0.711", {"acc": 0.702}), ("acc: 70.2 | loss: 0.2", {"loss": 0.2}),
+    ("top1: 0.702 | acc: 0.71", {"acc": 0.71}), ("acc: 0.7 | val_acc: 0.71", {"acc": 0.7, "val_acc": 0.71}),
+])  # fmt: skip
+def test_an_accuracy_that_may_be_in_percent_or_a_fraction_is_left_out(printed, metrics):
+    log = "".join(f"Epoch {n} | {printed} | time: 12.{n} s\n" for n in (1, 2))
+    assert [one.metrics for one in only_run(log).epochs] == [pytest.approx(metrics)] * 2
 
 
 @pytest.mark.parametrize("form", [

@@ -10,25 +10,15 @@ from labtui.domain.model import Program
 from labtui.training_logs.patterns import line_pattern
 from labtui.training_logs.reader import parse_log
 
-PI = Program(
-    name="pi",
-    shown_in="ms",
-    lines=(
-        "Sequential execution time: {milliseconds} ms",
-        "Parallel execution time with {processes} processes: {milliseconds} ms",
-    ),
-)
+SEQUENTIAL = "Sequential execution time: {milliseconds} ms"
+PARALLEL = "Parallel execution time with {processes} processes: {milliseconds} ms"
+PI = Program(name="pi", shown_in="ms", lines=(SEQUENTIAL, PARALLEL))
 WEAK = Program(
     name="pi-weak", shown_in="ms", scaling="weak",
     lines=("Parallel execution time with {processes} processes and n = {size}: {milliseconds} ms",),
 )  # fmt: skip
-JACOBI = Program(
-    name="jacobi",
-    counts="GPUs",
-    lines=(
-        "{size}: 1 GPU: {baseline_seconds}s, {processes} GPUs: {seconds}s, speedup: {number}, efficiency: {number}",
-    ),
-)
+GPUS = "{size}: 1 GPU: {baseline_seconds}s, {processes} GPUs: {seconds}s, speedup: {number}, efficiency: {number}"
+JACOBI = Program(name="jacobi", counts="GPUs", lines=(GPUS,))
 ALL = (PI, WEAK, JACOBI)
 LOG = b"""\
 pi is about 3.141592653590

@@ -318,6 +318,10 @@ CASES = {
     "epochs by hand that break off": ("Epoch 1 took 9.5 s\nEpoch 2 took 9.5 s\nEpoch 3, step 4: loss 2.0\n", "- -: 1*=9.5 2=9.5, unfinished"),
     "a pasted training of one epoch": ("Epoch 1/1\n13/13 - 31s - loss: 2.26 - accuracy: 0.2", "- -: 1*=31, completed"),
     "a last line with more behind its time": ("Epoch 3 | time: 3.1s | loss 1.2", "- -: 3*=3.1, completed"),
+    "times of day": ("".join(f"Epoch {n} | time: {at}\n" for n, at in enumerate(("22:50", "23:40", "23:40", "00:30"))), "- -:, completed"),
+    "minutes and seconds": ("Epoch 1 | time: 10:15\nEpoch 2 | time: 10:14\n", "- -: 1*=615.2 2=614.2, completed"),
+    "a stop record against its clock": (START.replace("Epoch 1/1\n", "") + mllog("epoch_stop", ms=40_000, epoch_num=1, seconds=31.25) + records(2, 3), "- -:, unfinished | - -: 2*=0.9 3=0.9, completed"),
+    "an evaluate's bar before an only epoch's line": ("Epoch 1/1\n" + PREDICT[:-1] + " - loss: 9.0\n" + "25/25 - 14s - 544ms/step - loss: 2.0\n", "- -:, completed"),
     "an evaluate after 3 of 100 epochs": (keras(1, 3, 100) + EVALUATE, "- -: 1*=13.6 2=13.6 3=13.6, completed"),
 }  # fmt: skip
 
@@ -345,6 +349,7 @@ NOTES = {
     "blocks of the same label are counted on": "same numbers", "the input ran out": "ran out of data",
     "Keras 3 goes on without a step after its input ran out": "no step",
     "an evaluate, or a training of one epoch": "evaluate",
+    "times of day": "hours and minutes of the day", "a stop record against its clock": "line 1 gives 40.0 s, line 2 gives 31.2 s", "an evaluate's bar before an only epoch's line": "line 2 or line 3",
     "validation within an epoch": "Validation is inside each epoch's time.",
     "epochs not printed one by one": "one by one",
     "lines of parts of an epoch": "Line 2: global_step rises", "bars of numbered parts of an epoch": "shard", "bars of parts without a name, alike": "several bars",

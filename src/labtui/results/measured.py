@@ -35,6 +35,7 @@ from labtui.domain.state import TRAINING, LabState, RunState, SubmissionState
 from labtui.domain.tuning import Tuning, named_options, other_options, tuning_words
 from labtui.slurm.states import told_outcome
 from labtui.slurm.values import job_id
+from labtui.training_logs.patterns import PERCENT_NAMES, TOP5_NAMES
 from labtui.training_logs.run_headers import facts_of_name
 from labtui.training_logs.runs import LogReport, ParsedRun
 
@@ -354,8 +355,6 @@ def printed_rate(runs: tuple[MeasuredRun, ...]) -> float | None:
 # --------------------------------------------------------------------------- accuracy
 
 _NAMES = ("accuracy", "acc", "sparse_categorical_accuracy", "categorical_accuracy", "binary_accuracy")
-_PERCENT_NAMES = ("acc@1", "prec@1", "acc1", "top1")
-_TOP5_NAMES = ("acc@5", "prec@5", "acc5", "top5")
 
 
 def fraction_of(metric: str, value: float) -> float | None:
@@ -363,7 +362,7 @@ def fraction_of(metric: str, value: float) -> float | None:
     name = metric.removeprefix("val_").casefold()
     if name in _NAMES:
         return None if value > 1 else value  # above 1 in an unknown unit
-    return value / 100 if name in (*_PERCENT_NAMES, *_TOP5_NAMES) else None
+    return value / 100 if name in (*PERCENT_NAMES, *TOP5_NAMES) else None
 
 
 class AccuracyPoint(NamedTuple):
@@ -395,7 +394,7 @@ def policy(run: MeasuredRun) -> str:
 
 def is_accuracy(metric: str) -> bool:
     """Whether a metric is an accuracy, of the training or of the validation set."""
-    return metric.removeprefix("val_").casefold() in (*_NAMES, *_PERCENT_NAMES)
+    return metric.removeprefix("val_").casefold() in (*_NAMES, *PERCENT_NAMES)
 
 
 def accuracies(metrics: Iterable[str]) -> list[str]:

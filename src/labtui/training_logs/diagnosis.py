@@ -8,7 +8,7 @@ import re
 import tomllib
 from collections.abc import Sequence
 from importlib import resources
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import re2
@@ -67,8 +67,8 @@ class Diagnoser:
         self._run = 0
         self._first = 0  # the index in `_found` of this process's first finding
         self._signs: set[str] = set()  # signs seen that change how later lines are read
-        # Line, text and advice of a traceback or an error: dropped if the training goes on after it.
-        self._kept: tuple[int, str, str] | None = None
+        # Line, text and advice of a traceback or an error; an epoch after it drops it: the training went on.
+        self.kept: tuple[int, str, str] | None = None
         self._container = False  # the log shows that the training runs in a container
         self._episode = 0
         self._new_episode()
@@ -97,10 +97,6 @@ class Diagnoser:
         if any(_shows(sign, text) for cause, sign in _FOLLOWS.items() if cause in self._signs):
             return None
         return self._judge(number, text)
-
-    def note_epoch(self) -> None:
-        """An epoch was read: drop a traceback before it, which did not end the training."""
-        self._kept = None
 
     def take_command(self, number: int, text: str, run: int, *, without_gpu: bool) -> None:
         """Read an echoed command, whose container affects the advice; `without_gpu`: the container lacks its GPUs."""
@@ -147,14 +143,14 @@ class Diagnoser:
 
     def _keep_traceback(self, number: int, text: str) -> None:
         """Keep a traceback or an error that no rule explains. One that is only passed on does not replace it."""
-        if self._kept is None or not _PASSED_ON.match(text):
+        if self.kept is None or not _PASSED_ON.match(text):
             at = f" at {self._frame}" if self._frame else ""
             advice = f"The program stopped{at}; the lines above the error in the log show how it got there."
-            self._kept = number, text, advice
+            self.kept = number, text, advice
 
     def settle(self) -> None:
         """Report the traceback or the error that was kept, unless another finding explains this end better."""
-        kept, self._kept = self._kept, None
+        kept, self.kept = self.kept, None
         explained = {found.kind for found in self.found[self._first :] if not _is_hint(found)}
         lost = explained & {"process-lost", "node-lost", "rendezvous"}
         if kept is not None and not lost and not (explained and _PASSED_ON.match(kept[1])):
@@ -255,17 +251,11 @@ def join_streams(out: LogReport, err: LogReport | None) -> LogReport:
         out = _with_gpu_lines(out, err.strategies)
     runs = _assign_failures(out.runs, others) if out.runs else err.runs
     if runs and cpu_warnings >= len(runs):  # a run that asked for GPUs and had none is a CPU run
-        runs = tuple(
-            run if run.mark else replace(run, device="cpu", n_gpus=0, contradictions=()) for run in runs
-        )
+        on_cpu: dict[str, Any] = {"device": "cpu", "n_gpus": 0, "contradictions": ()}
+        runs = tuple(run if run.mark else replace(run, **on_cpu) for run in runs)
     diagnosis = out.diagnosis + tuple(replace(found, stream="err") for found in err.diagnosis)
-    return replace(
-        out,
-        runs=runs,
-        diagnosis=_findings_of(runs, diagnosis),
-        failures=out.failures + err.failures,
-        binary=out.binary or err.binary,
-    )
+    failures, binary = out.failures + err.failures, out.binary or err.binary
+    return replace(out, runs=runs, diagnosis=_findings_of(runs, diagnosis), failures=failures, binary=binary)
 
 
 def _assign_failures(runs: tuple[ParsedRun, ...], failures: Sequence[Failure]) -> tuple[ParsedRun, ...]:

@@ -24,7 +24,7 @@ from labtui.training_logs.keras_runs import KERAS
 from labtui.training_logs.patterns import SUMMARY
 from labtui.training_logs.run import MAX_LISTED, OpenRun
 from labtui.training_logs.runs import EXPRESSIONS, NO_FACTS, GpuCount, ParsedRun, RunFacts
-from labtui.training_logs.said import Batch, Begins, Ends, Epoch, Measures, Opens, Rate, Said, Says
+from labtui.training_logs.said import Batch, Begins, Ends, Epoch, Measures, Opens, Rate, Says
 from labtui.training_logs.spans import CLOCK, COURSE, IMAGENET, Opened
 
 _BARS = "An epoch has several bars without a name, and nothing shows which is the training's."
@@ -50,9 +50,6 @@ class Fold:
     def fork(self) -> Fold:
         """A copy for a rank that begins to train: what lines without a rank said is true of it, too."""
         return copy.deepcopy(self, {id(shared): shared for shared in (*self.closed, self.diagnoser)})
-
-    def take(self, line: int, said: Said) -> None:
-        _TAKERS[type(said)](self, line, said)
 
     # ------------------------------------------------------------------ opening and closing
 
@@ -89,7 +86,7 @@ class Fold:
         if job is not None and banner is not None and len(run.gpus) == 1 and banner.count > job.count:
             run.gpus["job"] = job  # the job's GPUs contradict only a banner that claims more
         run.keep(sample)
-        self.diagnoser.note_epoch()
+        self.diagnoser.kept = None
 
     def keep_printed(self, run: OpenRun, said: Epoch, number: int, seconds: Interval, line: int) -> None:
         """Keep an epoch from a single line, or merge it with an earlier one of the same number."""
@@ -274,6 +271,7 @@ def _take_epoch(fold: Fold, line: int, said: Epoch) -> None:
         return
     run = fold.run_of(line, lambda run: run.includes(said, fold.coming.facts))
     run.form, run.last_line, run.counts = said.form, line, said.counts
+    run.daytimes += said.daytime
     if said.planned is not None and (run.facts.epochs_planned is None or not run.any_epoch):
         run.update_facts(RunFacts(epochs_planned=said.planned))
     if not run.epochs:
@@ -327,7 +325,7 @@ def _take_end(fold: Fold, line: int, said: Ends) -> None:
 _OPENS = {KERAS: keras_runs.take_header, COURSE: spans.start_course_epoch, CLOCK: spans.start_clock}
 _ENDS = {COURSE: spans.end_course_epoch, CLOCK: spans.stop_clock}
 """The functions that take the beginning and the end of an epoch of these forms."""
-_TAKERS: dict[type, Callable[[Fold, int, Any], None]] = {
+TAKERS: dict[type, Callable[[Fold, int, Any], None]] = {
     Says: _take_fact,
     GpuCount: _take_gpus,
     Begins: _take_begin,
@@ -340,3 +338,4 @@ _TAKERS: dict[type, Callable[[Fold, int, Any], None]] = {
     Rate: _take_rate,
     Ends: _take_end,
 }
+"""By what a line says: the function that takes it, with its fold and number."""

@@ -24,6 +24,7 @@ from labtui.training_logs.said import Batch, Begins, Ends, Epoch, Measures, Open
 
 _GPU, _CPU = re.compile(r"(?i)gpu:\d+"), re.compile(r"(?i)cpu:\d+")
 Groups = Mapping[str, str]
+Reader = Callable[[str, LogLine], Sequence[Said] | None]
 
 
 class Form(msgspec.Struct, frozen=True):
@@ -37,7 +38,10 @@ class Form(msgspec.Struct, frozen=True):
     more: dict[str, Any]
     form: str = ""
     cut: bool = False
-    number: Callable[[str], Interval] = rounded  # gives a printed number its bounds
+
+    def number(self, text: str) -> Interval:
+        """A printed number with its bounds."""
+        return cut_off(text) if self.cut else rounded(text)
 
     def read(self, number: int, text: str, at: float | None) -> list[Said] | None:
         """What a line says; None where it has another form. `at` is the time stamp before it, in seconds."""
@@ -50,8 +54,7 @@ def _make_form(row: dict[str, Any]) -> Form:
     named = {"framework": row["form"]} if "form" in row and row.get("about") != "begun run" else {}
     facts = RunFacts(**{**named, **row.pop("facts", {})})
     own = {name: row.pop(name) for name in ("word", "says", "example", "form", "cut") if name in row}
-    number = cut_off if own.get("cut") else rounded
-    return Form(line=line, facts=facts, more=row, number=number, **own)
+    return Form(line=line, facts=facts, more=row, **own)
 
 
 def _facts_of(form: Form, groups: Groups) -> RunFacts:
@@ -133,7 +136,7 @@ _SAYS: dict[str, Callable[..., list[Said] | None]] = {
     "measures": _says_measures,
     "batch": _says_batch,
     "validates": lambda form, *_: [Epoch(form.form)],
-    "begins": lambda form, groups, _number, text, _at: [
+    "begins": lambda form, groups, _, text, *__: [
         Begins(facts=_facts_of(form, groups), text=text, **form.more)
     ],
     "opens": lambda form, groups, _number, _text, at: [
@@ -146,7 +149,7 @@ _FILE = tomllib.loads(resources.files("labtui.training_logs").joinpath("forms.to
 FORMS_READ: tuple[str, ...] = tuple(_FILE["read"])
 """What is read, in words, for people."""
 TABLE = tuple(_make_form(row) for row in _FILE["form"])
-_BY_WORD = {word: [row for row in TABLE if row.word == word] for word in (row.word for row in TABLE)}
+_ROWS = tuple((row.word, row.read) for row in TABLE)
 
 
 class Forms:
@@ -154,51 +157,53 @@ class Forms:
 
     def __init__(self, own: Sequence[patterns.OwnPattern] = (), programs: Sequence[Program] = ()) -> None:
         lines = ((program, patterns.line_pattern(line)) for program in programs for line in program.lines)
-        self._own: list[Callable[[str], list[Said] | None]] = [
+        theirs: list[Reader] = [
             *(functools.partial(patterns.read_program, *each) for each in lines),
             *(functools.partial(patterns.read_own, each) for each in own),
         ]
-        self.every_line = bool(self._own)
-        self._alike = patterns.Alike()
-        hand_written = functools.partial(patterns.read_hand_written, alike=self._alike)
-        self._readers: tuple[tuple[str, Callable[[str], list[Said] | None]], ...] = (
+        self.every_line = bool(theirs)
+        alike = patterns.Alike()
+        hand_written = functools.partial(patterns.read_hand_written, alike=alike)
+        self._readers: tuple[tuple[str, Reader], ...] = (
+            *(("", read) for read in theirs),
+            (spans.MARK, _read_records),
+            ("", _read_keras),
+            ("", alike.read),
+            ("", _read_by_table),
             ("100%", patterns.read_bar),
             ("poch", hand_written),
             ("POCH", hand_written),
             ("run-", run_headers.read_job_header),
-            (".py", lambda text: [one] if (one := run_headers.read_command(text)) else None),
+            (".py", lambda text, _: [one] if (one := run_headers.read_command(text)) else None),
         )  # each with a word that its lines contain
 
     def read(self, line: LogLine, text: str) -> Sequence[Said] | None:
         """What `text`, the line without its prefixes, says; None when no form reads it."""
-        for read in self._own:
-            if (own := read(text)) is not None:
-                return own
-        if spans.MARK in text and (records := spans.read_records(text)):
-            return [said for record in records for said in spans.said_of(line.number, record)]
-        if (keras := _read_keras(line, text)) is not None:
-            return keras
-        return self._alike.read(text) or self._read_by_table(line.number, text)
-
-    def _read_by_table(self, number: int, text: str) -> list[Said] | None:
-        at = None
-        if text.startswith("[") and (stamp := runs.EXPRESSIONS["stamp"].match(text)) is not None:
-            text, at = text[stamp.end() :], utc_seconds(stamp[1], "%m/%d/%Y %I:%M:%S %p")
-        for word, forms in _BY_WORD.items():
-            if word in text:
-                for form in forms:
-                    if (said := form.read(number, text, at)) is not None:
-                        return said
         for word, read in self._readers:
-            if word in text and (said := read(text)) is not None:
+            if word in text and (said := read(text, line)) is not None:
                 return said
         return None
 
 
-def _read_keras(line: LogLine, text: str) -> Sequence[Said] | None:
+def _read_records(text: str, line: LogLine) -> Sequence[Said] | None:
+    records = spans.read_records(text)
+    return [said for record in records for said in spans.said_of(line.number, record)] if records else None
+
+
+def _read_keras(text: str, line: LogLine) -> Sequence[Said] | None:
     summary = read_summary(text, line.head, line.before, line.continues)
     if isinstance(summary, Summary):
         return (summary,)
     begins = line.head or text if summary else text
     first = read_first_step(begins) if summary or " 1/" in f" {text}" else None
     return (first,) if first is not None else () if summary else None
+
+
+def _read_by_table(text: str, line: LogLine) -> Sequence[Said] | None:
+    at = None
+    if text.startswith("[") and (stamp := runs.EXPRESSIONS["stamp"].match(text)) is not None:
+        text, at = text[stamp.end() :], utc_seconds(stamp[1], "%m/%d/%Y %I:%M:%S %p")
+    for word, read in _ROWS:
+        if word in text and (said := read(line.number, text, at)) is not None:
+            return said
+    return None

@@ -43,10 +43,8 @@ def read_samples(data: bytes) -> tuple[GpuSample, ...]:
         return tuple(samples)
     width = 1 + max(sample.index for sample in samples)  # numbers for each node: as many as the largest needs
     first = {node: place * width for place, node in enumerate(nodes)}
-    return tuple(
-        replace(one, index=first.get(one.node, 0) + one.index, name=f"{one.node} · GPU {one.index}")
-        for one in samples
-    )
+    named = ((one, f"{one.node} · GPU {one.index}") for one in samples)
+    return tuple(replace(one, index=first.get(one.node, 0) + one.index, name=name) for one, name in named)
 
 
 def _read_rows(data: bytes) -> Iterator[Mapping[str, str]]:
@@ -103,13 +101,9 @@ def samples_in_epochs(
     """
     times = sorted((one.ended_at, one.seconds.value) for one in epochs[1:] if one.ended_at is not None)
     begins, ends = [end - seconds for end, seconds in times], [end for end, _ in times]
-    return [
-        one
-        for one in samples
-        if (n_gpus is None or one.index < n_gpus)
-        and (next_end := bisect_left(ends, one.at)) < len(ends)
-        and begins[next_end] <= one.at
-    ]
+    used = (one for one in samples if n_gpus is None or one.index < n_gpus)
+    placed = ((one, bisect_left(ends, one.at)) for one in used)
+    return [one for one, place in placed if place < len(ends) and begins[place] <= one.at]
 
 
 def clocks(

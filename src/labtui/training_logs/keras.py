@@ -158,9 +158,9 @@ def epoch_interval(summary: Summary) -> Interval:
         readings = [(least * count, most * count)] if count else []
         if summary.bar and name in ("step", "batch") and count > 1:
             readings = _bar_readings(summary, least, most, count)
-        within = [(max(low, shortest), min(high, longest)) for shortest, longest in readings]
-        if possible := [bounds for bounds in within if bounds[0] <= bounds[1]]:
-            low, high = min(possible)[0], max([longest for _, longest in possible])
+        if possible := [one for one in readings if max(low, one[0]) <= min(high, one[1])]:
+            low = max(low, min(possible)[0])
+            high = min(high, max([longest for _, longest in possible]))
     return Interval.between(max(0.0, low - CLOCK_SECONDS), high + CLOCK_SECONDS)
 
 

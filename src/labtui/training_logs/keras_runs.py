@@ -30,6 +30,8 @@ KERAS = "keras"
 APART, START_APART = 0.10, 0.5
 """Two numbers of one thing contradict each other above this share; of workers' first epochs, above the other."""
 
+_TWO_ENDS = "Epoch {}: line {} or line {} ends it, the other is an evaluation's. Neither counts."
+
 
 class KerasEpoch(msgspec.Struct):
     """An epoch that a header began, or (`number` None) what came before the first header.
@@ -121,7 +123,7 @@ def take_header(fold: Fold, line: int, header: Opens) -> None:
             return
     run = fold.run_of(line, lambda run: _belongs(run, number, planned, fold.coming))
     if run.keras.epoch.number is None and run.epochs:  # a line before the first header was an `evaluate`
-        run.epochs, run.keras = {}, KerasLines(evaluated=run.keras.total)
+        run.epochs, run.last, run.keras = {}, 0, KerasLines(evaluated=run.keras.total)
     run.form, run.last_line = KERAS, line
     run.keras.epoch, run.opened_anew = KerasEpoch(number), run.restarted
     if planned != run.facts.epochs_planned:
@@ -233,25 +235,29 @@ def _keep_own(fold: Fold, run: OpenRun, epoch: KerasEpoch) -> OpenRun:
     keras = run.keras
     alike = any(keras.may_be_own(other) for at, (other, _) in enumerate(epoch.seen) if at != place)
     keras.before = place if alike else 0
+    run.apart.pop(number, None)
     return run
 
 
 def _assign_summary(fold: Fold, run: OpenRun, summary: Summary) -> None:
     """Store a summary line as an epoch's own, leave it to the next header, or take it for an `evaluate`'s."""
     keras, epoch = run.keras, run.keras.epoch
-    # a summary line without a header is then a training's only epoch
+    if epoch.awaited is not None:
+        if keras.may_be_own(summary) and len(epoch.seen) > (keras.before or 0):  # judging by earlier ones
+            _store(fold, run, epoch.awaited, len(epoch.seen) - 1)
+        return
+    # a summary line without a header is a training's only epoch where these are
     announced = run.announced or run.batch_line or run.records.open or run.gpus
     again = summary.continues and summary.bar and summary.total == keras.total  # after other output
     # the stored line, which says less, is an `evaluate`'s or a `predict`'s
     stored = epoch.seen[epoch.own][0] if epoch.own >= 0 else summary
     proven = (summary.validates, bool(summary.metrics)) > (stored.validates, bool(stored.metrics))
-    if epoch.awaited is not None:
-        if not keras.may_be_own(summary) or len(epoch.seen) <= (keras.before or 0):
-            return  # judging by earlier ones, it is not the epoch's own
-        number = epoch.awaited
-    elif run.epochs and (again or proven):
+    if run.epochs and (again or proven):
         number = run.last
     elif epoch.number is not None or run.epochs or (run.facts.epochs_planned or 1) > 1:
+        longer = summary.seconds > stored.seconds and bool(summary.metrics) and not run.records.started
+        if longer and keras.before is None:  # the stored one may be the `evaluate` of a callback
+            run.apart[run.last] = _TWO_ENDS.format(run.last, epoch.seen[epoch.own][1], epoch.seen[-1][1])
         return
     elif not summary.metrics and not announced:
         return  # a `predict`: it prints no metric

@@ -109,21 +109,21 @@ class LineCutter:
                 self.lines += raw.count(b"\n")
                 continue
             if kind == "batches" and plain and _are_rising(raw):
-                first, _, rest = raw.partition(b"\n")
-                yield self._plain_line(first)
-                between, _, last = rest[:-1].rpartition(b"\n")
-                self.lines += 1 + between.count(b"\n")
-                raw = last + b"\n"
+                first, last = raw.find(b"\n") + 1, raw.rfind(b"\n", 0, -1) + 1
+                yield from self._plain_lines(raw[:first])
+                self.lines += raw.count(b"\n", first, last)
+                raw = raw[last:]
+            if plain:
+                yield from self._plain_lines(raw)
+                continue
             for one in raw[:-1].split(b"\n"):
-                if plain:
-                    yield self._plain_line(one)
-                else:
-                    yield from self._extend(one)
-                    yield from self._cut()
+                yield from self._extend(one)
+                yield from self._cut()
 
-    def _plain_line(self, raw: bytes) -> LogLine:
-        self.lines += 1
-        return LogLine(self.lines, raw[: self._limit].decode("ascii").rstrip())
+    def _plain_lines(self, raw: bytes) -> Iterator[LogLine]:
+        for text in raw[:-1].decode("ascii").split("\n"):
+            self.lines += 1
+            yield LogLine(self.lines, text[: self._limit].rstrip())
 
     def _extend(self, part: bytes) -> Iterator[LogLine]:
         """Add to the open line; yield its full bars over which another was drawn."""
@@ -174,9 +174,8 @@ class LineCutter:
         """A piece of the open line as text, with the rank that its beginning may have."""
         if (rank := RANK.match(self._head)) and not piece.startswith(rank[0]):
             piece = rank[0] + piece
-        return (
-            _decode(piece[: self._limit]).translate(_CONTROLS).strip("\ufffd").rstrip().removeprefix("\ufeff")
-        )
+        text = _decode(piece[: self._limit]).translate(_CONTROLS)
+        return text.strip("\ufffd").rstrip().removeprefix("\ufeff")
 
 
 def _is_blank(piece: bytes) -> bool:

@@ -19,6 +19,7 @@ from itertools import pairwise
 from typing import Any
 
 import re2
+from msgspec.structs import replace
 
 from labtui.domain.errors import DataError, failure
 from labtui.domain.model import EpochSample, Interval, Program
@@ -28,7 +29,7 @@ from labtui.training_logs.said import Begins, Ends, Epoch, Measures, Rate, Said
 STEP_TIMES = {"step_milliseconds": 1e-3, "step_seconds": 1.0}
 _SCALES = {**STEP_TIMES, "milliseconds": 1e-3, "seconds": 1.0, "minutes": 60.0, "hours": 3600.0}
 TIMES = (*reversed(_SCALES), "clock")
-_KNOWN = {*TIMES, "epoch", "epochs", "last_epoch", "steps", "rate", "v_num"}
+_KNOWN = {*TIMES, "epoch", "epochs", "last_epoch", "steps", "rate", "v_num", "daytime"}
 MAX_PATTERN_CHARS = 2000
 """The most characters of a line that a user's own pattern is tried on."""
 
@@ -36,21 +37,21 @@ MAX_PATTERN_CHARS = 2000
 # --------------------------------------------------------------------------- what a line holds
 
 RATE = "images_per_second"
+PERCENT_NAMES, TOP5_NAMES = ("acc@1", "prec@1", "acc1", "top1"), ("acc@5", "prec@5", "acc5", "top5")
+"""Accuracies that programs print in percent; others are fractions of 1."""
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?%?)")
 SUMMARY = "summary"
 _SCORE = EXPRESSIONS["score"]
 _SUMMARY = re.compile(rf"(?:{re.sub('[?]P<[a-z]+>', '', _SCORE.pattern)}){{1,6}}[\s|.)\]]*\Z")
 
 
-def _scores(text: str) -> dict[str, float]:
-    """The metrics in ``train loss 2.3, test accuracy 10.0%``, by Keras's names."""
+def _scores(text: str) -> dict[str, str]:
+    """The metrics in ``train loss 2.3, test accuracy 10.0%`` as printed, by Keras's names."""
     metrics = {}
     for one in _SCORE.finditer(text):
         trains = (one["of"] or "train").startswith("train")
         name = ("" if trains else "val_") + one["what"].replace("acc", "accuracy")
-        value = float(one["value"]) / (100 if one["percent"] else 1)
-        if value <= 1 or "loss" in name:  # an accuracy without its unit may be of either
-            metrics[name] = value
+        metrics[name] = one["value"] + ("%" if one["percent"] else "")
     return metrics
 
 
@@ -71,13 +72,13 @@ class Alike:
         shapes = {value: f"({re.sub('[0-9]+', '[0-9]{1,6}', re.escape(value))})" for value in names}
         self._line = re.compile("".join(shapes.get(piece) or re.escape(piece) for piece in pieces))
 
-    def read(self, text: str) -> list[Said] | None:
+    def read(self, text: str, *_: Any) -> list[Said] | None:
         """Read a line with other values; None for any other line."""
         match = self._line.fullmatch(text)
         return match and epoch_of("hand-written", dict(zip(self._names, match.groups(), strict=True)))
 
 
-def read_hand_written(text: str, alike: Alike) -> list[Said] | None:
+def read_hand_written(text: str, *_: Any, alike: Alike) -> list[Said] | None:
     """Lines like ``Epoch [3] | Train loss: 0.52 | Time: 47.04s``: an epoch's number, then its time with a unit."""
     head = EXPRESSIONS["head"].search(text)
     if head is None:
@@ -86,27 +87,25 @@ def read_hand_written(text: str, alike: Alike) -> list[Said] | None:
     lower = rest.lower()  # case-insensitive expressions are slower
     other = EXPRESSIONS["bar-other"].search(text[: head.start("epoch")])
     if _SUMMARY.match(lower) and not other:
-        return [Measures(_scores(lower), int(head["epoch"]), SUMMARY)]
+        return [Measures(_metrics(_scores(lower)), int(head["epoch"]), SUMMARY)]
     if EXPRESSIONS["not-an-epoch"].search(lower) or other:
         return None
     times = [one for one in EXPRESSIONS["time"].finditer(lower) if given(one) and _is_bare(one)]
     if not times or not EXPRESSIONS["before"].search(text[: head.start()][-80:]):
         return None
-    found = max(times, key=lambda one: "epoch" in one[0])  # the first one that says so, else the first
+    # the first one that says so, else the first
+    found = max(times, key=lambda one: (not one["daytime"], "epoch" in one[0]))
     if not EXPRESSIONS["between"].match(lower[: found.start()]):
         return None
-    metrics = {
-        name: value + ("%" if percent else "")
-        for spaced, value, percent in EXPRESSIONS["metric"].findall(rest[: found.start()])[:10]
-        if (name := spaced.strip(" -")) not in _KNOWN
-    }
-    scores = {} if metrics else {name: str(one) for name, one in _scores(lower[: found.start()]).items()}
+    named = EXPRESSIONS["metric"].findall(rest[: found.start()])[:10]
+    told = ((name.strip(" -"), value + ("%" if percent else "")) for name, value, percent in named)
+    metrics = {name: value for name, value in told if name not in _KNOWN}
+    scores = {} if metrics else _scores(lower[: found.start()])
     rates = filter(_is_bare, EXPRESSIONS["rate"].finditer(lower, found.end()))
     beside = next((one for one in rates if not EXPRESSIONS["one-gpu"].search(lower[: one.start()])), None)
     rate = {"rate": beside["rate"].replace(",", "")} if beside else {}
     groups = {**metrics, **scores, **given(head), **given(found), **rate}
-    if not scores:
-        alike.learn(text, groups)
+    alike.learn(text, groups)
     return epoch_of("hand-written", groups, lower)
 
 
@@ -115,7 +114,7 @@ def _is_bare(found: re.Match[str]) -> bool:
     return EXPRESSIONS["bare"].search(before) is not None and not EXPRESSIONS["other-work"].search(before)
 
 
-def read_bar(text: str) -> list[Said] | None:
+def read_bar(text: str, *_: Any) -> list[Said] | None:
     """A full bar of tqdm: ``Epoch 3: 100%|####| 196/196 [00:24<00:00, 8.06it/s]``.
 
     A bar that names no epoch has no number: it counts as an epoch only where a header before it opened one.
@@ -126,11 +125,8 @@ def read_bar(text: str) -> list[Said] | None:
     named = EXPRESSIONS["bar-epoch"].search(bar["label"])
     if named is None and bar["label"].strip(" :"):
         return None  # a download, a tokenizer or the like
-    metrics = {
-        name: value
-        for name, value in EXPRESSIONS["bar-postfix"].findall(bar["rest"])[:10]
-        if name not in _KNOWN
-    }
+    shown = EXPRESSIONS["bar-postfix"].findall(bar["rest"])[:10]
+    metrics = {name: value for name, value in shown if name not in _KNOWN}
     groups = {**metrics, "steps": bar["steps"], "clock": bar["clock"], **(given(named) if named else {})}
     return epoch_of("tqdm", groups, bar["label"].lower(), cut=True)
 
@@ -157,10 +153,8 @@ def seconds_of(groups: Mapping[str, str], *, cut: bool) -> Interval | None:
     low, high = max(0.0, total - half * unit), total + half * unit
     if half == 0.5:
         low, high = (total if cut else low), total + unit
-    if not low <= high < 1e9:
-        return None
     steps = 1 if groups.keys().isdisjoint(STEP_TIMES) else whole_number(groups.get("steps"))
-    return Interval.between(low * steps, high * steps) if steps else None
+    return Interval.between(low * steps, high * steps) if steps and low <= high < 1e9 else None
 
 
 def grow_like_total(samples: Sequence[EpochSample]) -> bool:
@@ -181,13 +175,33 @@ def grow_like_total(samples: Sequence[EpochSample]) -> bool:
     return (alike and least >= 5 * digits and not drifts) or least >= (0.2 if several else 0.5) * first
 
 
+def may_be_times_of_day(samples: Sequence[EpochSample]) -> bool:
+    """Whether times read from ``10:15`` may be hours and minutes: from 01:00 on, none less than the one before."""
+    falls = (one.seconds.value - two.seconds.value for one, two in pairwise(samples))
+    return samples[0].seconds.value >= 60 and not any(0 < fall < 720 for fall in falls)  # but to midnight
+
+
 def _metrics(groups: Mapping[str, str]) -> dict[str, float]:
-    found = {}
+    """The metrics in these groups, without accuracies that may be in percent or fractions of 1.
+
+    One without a sign is a fraction if no accuracy in its line is in percent, by its name or a sign, or above 1.
+    """
+    values: dict[str, float] = {}
     for name, text in groups.items():
         if name not in _KNOWN:
             with contextlib.suppress(ValueError):
-                found[name] = float(text[:-1]) / 100 if text.endswith("%") else float(text)
-    return found
+                values[name] = float(text.removesuffix("%"))
+    if not values:
+        return values
+    signed = {name for name in values if groups[name].endswith("%")}
+    by_name = {name for name in values if name.removeprefix("val_").lower() in (*PERCENT_NAMES, *TOP5_NAMES)}
+    scores = by_name | {name for name in values if "acc" in name.lower()}
+    large = {name for name in scores if values[name] > 1}
+    unsure = scores - signed - (large & by_name)
+    if not large and not signed & scores:
+        unsure &= by_name
+    parts = dict.fromkeys(signed - by_name, 100)
+    return {name: value / parts.get(name, 1) for name, value in values.items() if name not in unsure}
 
 
 def epoch_of(form: str, groups: Mapping[str, str], rest: str = "", *, cut: bool = False) -> list[Said] | None:
@@ -201,7 +215,8 @@ def epoch_of(form: str, groups: Mapping[str, str], rest: str = "", *, cut: bool 
     if seconds is not None:
         metrics = _metrics(groups) | ({} if rate is None else {RATE: float(groups["rate"])})
         counts = {name: int(count) for name, count in EXPRESSIONS["count"].findall(rest) if count}
-        return [Epoch(form, number, seconds, planned or None, steps, metrics, counts=counts)]
+        of_day = "daytime" in groups
+        return [Epoch(form, number, seconds, planned or None, steps, metrics, counts=counts, daytime=of_day)]
     if rate is None or rate.lo <= 0:
         return None
     return [Rate(form, rate, printed=rate.value, facts=RunFacts(epochs_planned=planned or None))]
@@ -234,7 +249,7 @@ def own_pattern(text: str) -> OwnPattern:
     return own
 
 
-def read_own(pattern: OwnPattern, text: str) -> list[Said] | None:
+def read_own(pattern: OwnPattern, text: str, *_: Any) -> list[Said] | None:
     """Read a line with a user's own pattern; None where it does not match or gives no usable number."""
     match = pattern.search(text[:MAX_PATTERN_CHARS])
     return None if match is None else epoch_of("pattern", given(match))
@@ -301,26 +316,17 @@ def line_pattern(line: str) -> re.Pattern[str]:
     return re.compile(pattern.replace(_BLANKS + r"[ \t]{0,20}", _BLANKS), re.ASCII)
 
 
-def read_program(program: Program, pattern: re.Pattern[str], text: str) -> list[Said] | None:
+def read_program(program: Program, pattern: re.Pattern[str], text: str, *_: Any) -> list[Said] | None:
     """Read a line of a program: a whole run with a single time."""
     match = pattern.fullmatch(text.strip())
     if match is None:
         return None
     groups = match.groupdict()
-    times = {
-        name.rpartition("_")[0]: rounded(text).scaled(1e-3 if "milli" in name else 1.0)
-        for name, text in groups.items()
-        if name in _TIME | _BASELINE
-    }
+    scales = {name: _SCALES[name.removeprefix("baseline_")] for name in groups.keys() & (_TIME | _BASELINE)}
+    times = {name.rpartition("_")[0]: rounded(groups[name]).scaled(scale) for name, scale in scales.items()}
     count, one = int(groups.get("processes", "1")), times.get("baseline")
     metrics = {} if one is None else dict(zip(BASELINE, (one.value, one.lo, one.hi), strict=True))
-    gpus = program.counts == "GPUs"
-    facts = RunFacts(
-        model=program.name,
-        device="gpu" if gpus else "cpu",
-        n_gpus=count if gpus else 0,
-        program=program,
-        processes=count,
-        size=groups.get("size"),
-    )
+    facts = RunFacts(model=program.name, program=program, processes=count, size=groups.get("size"))
+    on_gpus = program.counts == "GPUs"
+    facts = replace(facts, device="gpu" if on_gpus else "cpu", n_gpus=count if on_gpus else 0)
     return [Begins("sweep", facts), Epoch(SOURCE, 1, times[""], metrics=metrics), Ends(final=True)]

@@ -10,7 +10,7 @@ from typing import Any
 
 from labtui.domain.model import Program, Stream
 from labtui.training_logs.diagnosis import MAX_TEXT, WITHOUT_GPU, Diagnoser
-from labtui.training_logs.fold import Fold
+from labtui.training_logs.fold import TAKERS, Fold
 from labtui.training_logs.forms import Forms
 from labtui.training_logs.keras import FirstStep
 from labtui.training_logs.lines import BINARY_LOOK, LineCutter, LogLine, Writer, readings, sure_part
@@ -144,7 +144,7 @@ class LogReader:
             if isinstance(one, Begins) and one.by == "command":
                 self._diagnoser.take_command(number, text, len(self._fold.closed), without_gpu=one.masked)
             for fold in folds:
-                fold.take(number, one)
+                TAKERS[type(one)](fold, number, one)
 
     def _note_rank(self, writer: Writer) -> None:
         """Note a rank that trains: the lines of the lowest one count for all."""

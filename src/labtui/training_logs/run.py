@@ -12,10 +12,19 @@ from msgspec.structs import replace
 from labtui.domain.model import EpochSample, Interval, Outcome
 from labtui.domain.tuning import tuning_of
 from labtui.training_logs.keras_runs import APART, KERAS, KerasLines, are_apart, union
-from labtui.training_logs.patterns import RATE, grow_like_total
+from labtui.training_logs.patterns import RATE, grow_like_total, may_be_times_of_day
 from labtui.training_logs.runs import NO_FACTS, GpuCount, ParsedRun, RunFacts, count_gpus, is_worse, median
 from labtui.training_logs.said import Begins, Ends, Epoch, Rate
-from labtui.training_logs.spans import BLOCK, CLOCK, COURSE, IMAGENET, ImagenetEpoch, Opened, RecordLines
+from labtui.training_logs.spans import (
+    BLOCK,
+    CLOCK,
+    COURSE,
+    IMAGENET,
+    ImagenetEpoch,
+    Opened,
+    RecordLines,
+    times_apart,
+)
 
 _PRINTS_NO = {KERAS: {"config", "trainer"}, COURSE: set[str]()}
 """By form: what announces a training that prints no such lines; for other forms the course's settings."""
@@ -25,12 +34,10 @@ MAX_NOTES = 20
 MAX_LISTED = 1000
 SAME_RATE = 0.05
 """The rates of two ranks of one training differ by less than this share."""
-CLOCK_SLACK = 1.0
-"""The most seconds of an epoch that callbacks may take between its records and its printed line."""
-_TIMES_APART = "Epoch {}: line {} gives {:,.1f} s, line {} gives {:,.1f} s. Neither counts."
 _TIMED = (KERAS, COURSE, IMAGENET, CLOCK, BLOCK, "pattern")
 """Sources whose times are surely those of one epoch; a pattern of the student's own says so."""
 _TOTAL = "The times grow from line to line like a running total: only the first may be of one epoch."
+_DAYTIMES = "The times may be hours and minutes of the day: they count once one is less than the one before."
 _OPEN_BATCH = "The log does not say if its batch of {:,} is of all GPUs or of each: no batch is shown."
 _RECORDS_STOP = "MLPerf's records stop in an epoch: model, batch and devices may be another training's."
 
@@ -48,7 +55,10 @@ class OpenRun(msgspec.Struct):
     batch_line: Literal["", "global", "open"] = ""
     options: dict[str, str] = {}
     epochs: dict[int, EpochSample] = {}  # as printed
+    last: int = 0  # the one that was printed last
+    apart: dict[int, str] = {}  # why none of an epoch's two times counts
     counts: dict[str, int] = {}  # of the line that was printed last
+    daytimes: int = 0  # how many of their times may be those of a clock on the wall
     shift: int = 0  # added to numbers that count from 0
     images_line: int = 0
     measures: dict[int, dict[str, tuple[float, int]]] = {}  # metrics on lines of their own: value and line
@@ -70,11 +80,6 @@ class OpenRun(msgspec.Struct):
     notes: list[str] = []
 
     # ------------------------------------------------------------------ state
-
-    @property
-    def last(self) -> int:
-        """The last epoch that was printed; 0 without one."""
-        return next(reversed(self.epochs), 0)
 
     @property
     def begun(self) -> int:
@@ -127,13 +132,15 @@ class OpenRun(msgspec.Struct):
         """
         if self.ended or self.restarted or self.success:
             return False
+        if self.form == said.form and not self._has_other_steps(said):
+            return False
         last = max(self.last, next(reversed(self.records.epochs), 0))
         number = last if said.number is None else int(said.number)
-        if self.form != said.form:
-            planned = {said.planned, self.facts.epochs_planned} - {None}
-            beside = said.form in self.beside or len(self.epochs) + len(self.records.epochs) <= 1
-            return beside and len(planned) < 2 and 0 < self.begun >= number >= last - 1  # from 0 or from 1
-        return number + self.shift >= last and self._has_other_steps(said)
+        if self.form == said.form:
+            return number + self.shift >= last
+        planned = {said.planned, self.facts.epochs_planned} - {None}
+        beside = said.form in self.beside or len(self.epochs) + len(self.records.epochs) <= 1
+        return beside and len(planned) < 2 and 0 < self.begun >= number >= last - 1  # from 0 or from 1
 
     def _has_other_steps(self, said: Epoch) -> bool:
         before = self.epochs.get(self.last) if said.steps is not None else None
@@ -169,9 +176,9 @@ class OpenRun(msgspec.Struct):
         known = self.records.epochs.get(sample.epoch) or self.epochs.get(sample.epoch)
         process = self.restarted if self.opened_anew is None else self.opened_anew
         starts = known.starts_process if known is not None else process or not self.any_epoch
-        clocked = sample.source in (CLOCK, BLOCK)
-        if clocked:
+        if clocked := sample.source in (CLOCK, BLOCK):
             self.records.reach = max(self.records.reach, sample.epoch + sample.count - 1)
+        self.last = self.last if clocked else sample.epoch
         epochs = self.records.epochs if clocked else self.epochs
         epochs[sample.epoch] = replace(sample, starts_process=True) if starts else sample
         self.failure, self.restarted, self.opened_anew = None, False, None
@@ -189,32 +196,29 @@ class OpenRun(msgspec.Struct):
         clocked, printed = self.records.epochs.get(number), self.epochs.get(number)
         sample = clocked or self.epochs[number]
         if clocked is not None and printed is not None:
-            sample = replace(
-                clocked,
-                printed_seconds=printed.printed_seconds,
-                ms_per_step=printed.ms_per_step,
-                steps=printed.steps or clocked.steps,
-                metrics=printed.metrics,
-                line=printed.line,  # screens show this line and hide records
-                metric_lines={"seconds": clocked.line or 0},
-            )
-        bar = sample.source == "tqdm"  # what it shows beside its time is of a batch
-        measured = self.measures.get(number, {}).items()
-        told = {name: one for name, one in measured if bar or name not in sample.metrics}
-        metrics = {**sample.metrics, **{name: value for name, (value, _) in told.items()}}
-        lines = {**sample.metric_lines, **{name: line for name, (_, line) in told.items()}}
-        return replace(sample, metrics=metrics, metric_lines=lines) if told else sample
+            # screens show the printed line and hide records
+            sample = replace(printed, seconds=clocked.seconds, source=clocked.source, count=clocked.count)
+            steps, lines = printed.steps or clocked.steps, {"seconds": clocked.line or 0}
+            sample = replace(sample, ended_at=clocked.ended_at, steps=steps, metric_lines=lines)
+        if number not in self.measures:
+            return sample
+        metrics, cited = {**sample.metrics}, {**sample.metric_lines}
+        for name, (value, line) in self.measures[number].items():
+            if sample.source == "tqdm" or name not in sample.metrics:  # what a bar shows is of a batch
+                metrics[name], cited[name] = value, line
+        return replace(sample, metrics=metrics, metric_lines=cited)
 
     def refuse_parts(self, said: Epoch, line: int) -> None:
         """Refuse the run if a count rises from line to line of an epoch, in even steps: the times are of its parts."""
-        again = said.form == self.form and (said.number or 0) + self.shift == self.last and not self.restarted
-        for name, count in said.counts.items() if again and not self.refused else ():
+        same = said.counts and said.form == self.form and not (self.restarted or self.refused)
+        for name, count in (
+            said.counts.items() if same and (said.number or 0) + self.shift == self.last else ()
+        ):
             last = self.counts.get(name, count)
             step = count - last
             if step > 0 and (last <= step or (step > 9 and last % step in (0, 1, step - 1))):
-                self.refuse(
-                    f"Line {line}: {name or 'a count'} rises within an epoch: its times are of its parts."
-                )
+                what = f"Line {line}: {name or 'a count'} rises within an epoch"
+                self.refuse(f"{what}: its times are of its parts.")
 
     def merge_repeat(self, sample: EpochSample) -> bool:
         """Merge an epoch that came twice: from another process, or from two trainings, the first of one epoch.
@@ -347,12 +351,15 @@ class OpenRun(msgspec.Struct):
     def view(self) -> ParsedRun:
         """The run as an immutable value."""
         records = self.records
-        over = records.open is not None and (
-            self.rates or self.last >= records.open.number + max(1, records.open.count)
-        )
-        if over and self.form and not (records.epochs or self.ended):
+        next_one = records.open.number + max(1, records.open.count) if records.open else 0
+        if (
+            records.open
+            and (self.rates or self.last >= next_one)
+            and self.form
+            and not (records.epochs or self.ended)
+        ):
             return self._without_records().view()
-        apart = self._times_apart()
+        apart = self.apart | self._times_apart()
         numbers = () if self.refused else sorted((self.epochs.keys() | records.epochs.keys()) - apart.keys())
         samples = tuple(map(self.sample, numbers))
         notes = (*self.notes, *apart.values())[: 2 * MAX_NOTES]
@@ -366,6 +373,9 @@ class OpenRun(msgspec.Struct):
             samples = tuple(replace(one, metrics=its) for one, its in zip(samples, others, strict=True))
         if grow_like_total([one for one in samples if one.source not in _TIMED]):
             samples, notes = samples[:1], (*notes, _TOTAL)  # a run on the screen never loses its first epoch
+        only = not records.epochs and 0 < len(self.epochs) <= self.daytimes
+        if only and samples and may_be_times_of_day(samples):
+            samples, notes = (), (*notes, _DAYTIMES)
         if self.masked and not self.facts.mark:  # CPU devices that stand in for GPUs stay
             told |= {"device": "cpu", "n_gpus": 0}
         if self.options:
@@ -395,14 +405,11 @@ class OpenRun(msgspec.Struct):
         return replace(self, records=RecordLines(), facts=facts, notes=[*self.notes, _RECORDS_STOP])
 
     def _times_apart(self) -> dict[int, str]:
-        """The epochs whose time by the records contradicts the printed one, each with a note: a clock was set."""
-        notes = {}
-        for number, clocked in self.records.epochs.items():
-            printed = self.epochs.get(number, clocked)
-            one, other = clocked.seconds, printed.seconds
-            if clocked.count == 1 and are_apart(one, other) and abs(one.value - other.value) > CLOCK_SLACK:
-                lines = (clocked.line, one.value, printed.line, other.value)
-                notes[number] = _TIMES_APART.format(number, *lines)
+        """The epochs whose time by the records contradicts the printed one, with a sentence each."""
+        notes: dict[int, str] = {}
+        for number, clocked in self.records.epochs.items() if self.epochs else ():
+            if clocked.count == 1 and (printed := self.epochs.get(number)) is not None:
+                notes |= times_apart(number, (clocked.seconds, clocked.line), (printed.seconds, printed.line))
         return notes
 
     def _contradicted_images(self, samples: tuple[EpochSample, ...]) -> str:

@@ -61,7 +61,7 @@ GPU_OPTIONS = ("n_gpus", "ngpus", "num_gpus", "gpus", "n_gpu", "num_gpu")
 _RANKS = ("np", "n", "ntasks", "nproc_per_node", "num_proc", "num_processes", "num_gpus")
 
 
-def read_job_header(text: str) -> list[Said] | None:
+def read_job_header(text: str, *_: Any) -> list[Said] | None:
     """Read ``run-2: model=ResNet50 device=gpu n_gpus=2 ...``, a run that the job's script starts."""
     match = EXPRESSIONS["run"].match(text)
     if match is None:

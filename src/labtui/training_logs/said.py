@@ -63,7 +63,7 @@ class Epoch(msgspec.Struct):
     """An epoch is over. `number` is None where the line has none, `seconds` where the time is between two `at`.
 
     `count`: the number of epochs in a block. `rate`: the images per second of the epoch. `counts`: whole numbers in the
-    line, by the word before each.
+    line, by the word before each. `daytime`: its time may be that of a clock on the wall.
     """
 
     form: str
@@ -76,6 +76,7 @@ class Epoch(msgspec.Struct):
     count: int = 0
     rate: Interval | None = None
     counts: dict[str, int] = {}
+    daytime: bool = False
 
 
 class Measures(msgspec.Struct):

@@ -8,7 +8,6 @@ line ends an epoch: it is over when its last batches were printed, or when what 
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import EpochSample, Interval, Outcome
 from labtui.domain.tuning import tuning_of
+from labtui.training_logs.keras_runs import are_apart
 from labtui.training_logs.run_headers import facts_of
 from labtui.training_logs.runs import NO_FACTS, RECORDS, GpuCount, RunFacts, clock_interval, compiled
 from labtui.training_logs.said import Batch, Begins, Ends, Epoch, Measures, Opens, Said, Says
@@ -44,7 +44,10 @@ class Record(msgspec.Struct, frozen=True):
 
     def number(self, *names: str) -> float | None:
         """The first of these values that is a finite number."""
-        return next((number for name in names if (number := finite(self.values.get(name))) is not None), None)
+        for value in map(self.values.get, names):
+            if (number := finite(value)) is not None:
+                return number
+        return None
 
     def count(self, *names: str, most: int = 10**9) -> int | None:
         """The first of these values that is a number, as a count: whole, not negative, not more than is plausible."""
@@ -61,25 +64,23 @@ class Record(msgspec.Struct, frozen=True):
 
 def finite(value: object) -> float | None:
     """The value as a float if it is a finite number of reasonable size, else None."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= 1e18:
-        return None
-    return float(value)
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= 1e18:
+        return float(value)
+    return None
 
 
 def read_records(text: str) -> list[Record]:
     """The records in a line, wherever they start: processes that share an output may write two in one line."""
-    start = text.find(MARK)
     records = []
-    while start >= 0:
-        end = start + len(MARK)
-        with contextlib.suppress(ValueError, RecursionError):
-            data, end = _DECODER.raw_decode(text, text.find("{", end))
-            if isinstance(data, dict) and isinstance(data.get("key"), str):
-                more, ms = data.get("metadata"), finite(data.get("time_ms"))
-                key, known = data["key"].strip().lower(), more if isinstance(more, dict) else {}
-                at = None if ms is None else ms / 1000
-                records.append(Record(key, at, {**known, key: data.get("value")}))
-        start = text.find(MARK, end)
+    for part in text.split(MARK)[1:]:
+        try:
+            data, _ = _DECODER.raw_decode(part, part.find("{"))
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(data, dict) and isinstance(data.get("key"), str):
+            more, ms = data.get("metadata"), finite(data.get("time_ms"))
+            key, known = data["key"].strip().lower(), more if isinstance(more, dict) else {}
+            records.append(Record(key, ms and ms / 1000, {**known, key: data.get("value")}))
     return records
 
 
@@ -146,10 +147,24 @@ class Opened(msgspec.Struct, frozen=True):
     number: int
     at: float | None
     count: int = 0
+    line: int = 0
 
     def seconds_until(self, at: float | None, slack: float = 0.001) -> Interval | None:
         """The seconds from here to `at`, give or take the clock's `slack`; None without a clock that goes on."""
         return clock_interval(None if self.at is None or at is None else at - self.at, slack)
+
+
+CLOCK_SLACK = 1.0
+"""The most seconds by which two times of an epoch differ for what a script does between them."""
+_TIMES_APART = "Epoch {}: line {} gives {:,.1f} s, line {} gives {:,.1f} s. Neither counts."
+
+
+def times_apart(epoch: int, *times: tuple[Interval, int | None]) -> dict[int, str]:
+    """A sentence for this epoch if its two times, each with its line, contradict each other: a clock was set."""
+    (one, line), (other, its) = times
+    if not are_apart(one, other) or abs(one.value - other.value) <= CLOCK_SLACK:
+        return {}
+    return {epoch: _TIMES_APART.format(epoch, line, one.value, its, other.value)}
 
 
 class RecordLines(msgspec.Struct):
@@ -190,7 +205,7 @@ def start_clock(fold: Fold, line: int, said: Opens) -> None:
         run.interleaved = True  # another process says the same
         return
     run.opened_anew = run.restarted
-    records.open = Opened(number, said.at, said.count)
+    records.open = Opened(number, said.at, said.count, line)
 
 
 def stop_clock(fold: Fold, line: int, said: Epoch) -> None:
@@ -205,7 +220,10 @@ def stop_clock(fold: Fold, line: int, said: Epoch) -> None:
     seconds, count = said.seconds, 1
     if began is not None and began.number == number:
         records.open = None
-        seconds = seconds or began.seconds_until(said.at)
+        clocked = began.seconds_until(said.at)
+        if seconds and clocked and clocked.lo > 0:  # equal stamps are no clock's
+            run.apart |= times_apart(number, (clocked, began.line), (seconds, line))
+        seconds = seconds or clocked
         count = max(said.count, began.count) if block else 1
     if seconds is None or count > MAX_BLOCK:
         return
@@ -324,17 +342,10 @@ def complete(fold: Fold, *, proven: bool) -> None:
     if missing > max(1, last.total // 4) or (missing > 1 and not proven) or run.has_epoch(last.epoch):
         return
     meters = {name: float(value) for name, value in _METER.findall(last.meters) if name != "Data"}
-    sample = EpochSample(
-        epoch=last.epoch,
-        # `--print-freq` may leave out the last batches: assume that they take at most twice the mean.
-        seconds=Interval.between(last.mean.lo * epoch.done, last.mean.hi * (last.total + missing)),
-        steps=last.total,
-        ms_per_step=last.mean.value * 1000,
-        metrics=meters,
-        source=IMAGENET,
-        line=epoch.line,
-    )
-    fold.keep(run, sample)
+    # `--print-freq` may leave out the last batches: assume that they take at most twice the mean.
+    seconds = Interval.between(last.mean.lo * epoch.done, last.mean.hi * (last.total + missing))
+    sample = EpochSample(epoch=last.epoch, seconds=seconds, metrics=meters, source=IMAGENET, line=epoch.line)
+    fold.keep(run, replace(sample, steps=last.total, ms_per_step=last.mean.value * 1000))
 
 
 def _repeats(run: OpenRun, said: Batch, last: Batch) -> bool:
