@@ -377,3 +377,13 @@ def test_a_question_and_one_line_of_answer_have_no_slide_of_their_own(tmp_path):
         for shape in s.shapes
         if shape.has_text_frame
     )
+
+
+def test_a_continued_slide_has_at_least_three_lines(tmp_path):
+    answer = "The efficiency falls because the last batch is short and the all-reduce does not shrink. " * 9
+    (path := tmp_path / "deck.pdf").write_bytes(
+        pdf(document_of(tmp_path, "cc-mei-2025-lab5", answer=answer), "slides")
+    )
+    more = [words for *_, words in pdf_words(path) if any(word[4] == "continued" for word in words)]
+    lines = [len({round(word[1]) for word in words}) for words in more]
+    assert lines and min(lines) >= 3 + len(("kicker", "title", "foot"))
