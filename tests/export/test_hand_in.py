@@ -281,9 +281,7 @@ def test_a_rehearsal_is_marked_whatever_profile_the_folder_names(tmp_path):
     assert not real.mark and not any(page.practice for page in real.pages)
 
 
-def test_small_runs_of_a_real_cluster_are_never_called_practice_and_in_no_chart_if_there_are_no_others(
-    tmp_path,
-):
+def test_small_runs_of_a_real_cluster_are_never_called_practice_and_in_no_chart(tmp_path):
     contents = small_of(make_lab(tmp_path / "lab", "hpc4ai-ch10")).contents()
     document = hand_in(contents)
     assert not any(page.charts or page.facts for page in document.pages) and not document.mark
