@@ -157,10 +157,8 @@ class Forms:
 
     def __init__(self, own: Sequence[patterns.OwnPattern] = (), programs: Sequence[Program] = ()) -> None:
         lines = ((program, patterns.line_pattern(line)) for program in programs for line in program.lines)
-        theirs: list[Reader] = [
-            *(functools.partial(patterns.read_program, *each) for each in lines),
-            *(functools.partial(patterns.read_own, each) for each in own),
-        ]
+        theirs: list[Reader] = [functools.partial(patterns.read_program, *each) for each in lines]
+        theirs += [functools.partial(patterns.read_own, each) for each in own]
         self.every_line = bool(theirs)
         alike = patterns.Alike()
         hand_written = functools.partial(patterns.read_hand_written, alike=alike)
@@ -171,8 +169,7 @@ class Forms:
             ("", alike.read),
             ("", _read_by_table),
             ("100%", patterns.read_bar),
-            ("poch", hand_written),
-            ("POCH", hand_written),
+            *((word, hand_written) for word in ("poch", "POCH")),
             ("run-", run_headers.read_job_header),
             (".py", lambda text, _: [one] if (one := run_headers.read_command(text)) else None),
         )  # each with a word that its lines contain

@@ -155,12 +155,15 @@ def epoch_interval(summary: Summary) -> Interval:
     for name, unit in summary.units.items():  # the per-epoch field comes first
         count = 1 if name == "epoch" else summary.total or 0
         least, most = unit.bounds
-        readings = [(least * count, most * count)] if count else []
+        readings = [(least * count, most * count)]
         if summary.bar and name in ("step", "batch") and count > 1:
             readings = _bar_readings(summary, least, most, count)
-        if possible := [one for one in readings if max(low, one[0]) <= min(high, one[1])]:
-            low = max(low, min(possible)[0])
-            high = min(high, max([longest for _, longest in possible]))
+        within: Bounds | None = None
+        for shortest, longest in readings if count else ():
+            first, last = max(low, shortest), min(high, longest)
+            if first <= last:
+                within = (min(first, within[0]), max(last, within[1])) if within else (first, last)
+        low, high = within or (low, high)
     return Interval.between(max(0.0, low - CLOCK_SECONDS), high + CLOCK_SECONDS)
 
 

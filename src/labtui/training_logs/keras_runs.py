@@ -213,8 +213,9 @@ def _belongs(run: OpenRun, number: int, planned: int | None, coming: OpenRun) ->
         return not (run.epochs and (run.restarted or coming.gpus or coming.facts.given()))
     if (run.failure and number == 1) or planned != run.facts.epochs_planned:
         return False
-    if any(run.gpus.get(source, found).count != found.count for source, found in coming.gpus.items()):
-        return False  # resumed on other GPUs
+    for source, found in coming.gpus.items():
+        if run.gpus.get(source, found).count != found.count:
+            return False  # resumed on other GPUs
     # a resumed training begins again with the epoch it never finished
     return number > epoch.number or 1 < number == epoch.awaited
 
@@ -233,8 +234,8 @@ def _keep_own(fold: Fold, run: OpenRun, epoch: KerasEpoch) -> OpenRun:
     if place != epoch.own:
         _store(fold, run, number, place)
     keras = run.keras
-    alike = any(keras.may_be_own(other) for at, (other, _) in enumerate(epoch.seen) if at != place)
-    keras.before = place if alike else 0
+    others = (other for at, (other, _) in enumerate(epoch.seen) if at != place)
+    keras.before = place if len(epoch.seen) > 1 and any(map(keras.may_be_own, others)) else 0
     run.apart.pop(number, None)
     return run
 
