@@ -141,7 +141,14 @@ def test_the_paths_worth_asking_the_cluster_about():
     assert {f.rule for f in gone} == {"path-missing"}
     files["job.slurm"] += b"\nX=/gpfs/own\npython my.py --data $X/\npython my.py --data_dir /tmp/unpacked\n"
     files["job.slurm"] += b"python3 /tmp/a.py\nsingularity run c.sif python /b.py\nsrun -n1 python ~/c.py\n"
-    assert {*paths_to_ask(ScriptContext(files, draft(), PROFILE))} == {*paths, "/gpfs/own", "c.py"}
+    files["job.slurm"] += (
+        b"source ~/env/bin/activate\npython -m venv ~/new\n. ~/new/bin/activate\nsource set.sh\n"
+    )
+    files["job.slurm"] += (
+        b"cd ~/lab && python ./d.py\ncd /gpfs/e\npython f.py\ncd g && python h.py\ncd /i && cp j.py .\npython j.py"
+    )
+    asked = {*paths, "/gpfs/own", "c.py", "env/bin/activate", "lab/d.py", "/gpfs/e/f.py"}
+    assert {*paths_to_ask(ScriptContext(files, draft(), PROFILE))} == asked
 
 
 def test_where_no_node_has_a_gpu_none_is_advised():

@@ -17,7 +17,8 @@ def files_of(case: Case) -> dict[str, bytes]:
 
 
 def findings(files: dict[str, bytes]):
-    return preflight(files, draft(), msgspec.structs.replace(PROFILE, default_account=REAL), REAL)
+    planned = msgspec.structs.replace(draft(), account=REAL)
+    return preflight(files, planned, msgspec.structs.replace(PROFILE, default_account=REAL), REAL)
 
 
 def verdict(cluster: Cluster, student: Student, script: bytes):

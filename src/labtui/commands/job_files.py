@@ -178,7 +178,7 @@ def _lint(path: Path, profile: Profile, settings: Settings, args: argparse.Names
     text = files[path.name].decode("utf-8", "replace")
     if folder and main:
         given = filled_in(read_script(main, text, given), profile, settings)
-    account = profile.account_of(args.account, settings.account)
+    account = profile.account_of(settings.account)
     beside = {item.name: True for item in path.resolve().parent.iterdir() if item.is_dir()}
 
     def look(files: Mapping[str, bytes]) -> tuple[Finding, ...]:

@@ -74,18 +74,21 @@ def account(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 
     The account in example scripts belongs to another year.
     """
-    given = job.last("account")
-    if "account" in job.given or not context.account:
+    asked = job.value("account")
+    if not context.account:
         return
-    if given is None:
+    if not asked:
         if context.profile.account_pattern:
             fix = add_directive(job, f"--account={context.account}")
             yield Hit(1, "This site refuses jobs that name no account.", fix)
-    elif given.value != context.account and _ACCOUNT.fullmatch(given.value):
-        effect = f"The account {given.value} is not the lab folder's, {context.account}; `labtui doctor` lists yours."
-        # If the site's accounts have no common pattern, both may be valid.
+    elif asked != context.account and _ACCOUNT.fullmatch(asked):
+        effect = (
+            f"The account {asked} is not the lab folder's, {context.account}; `labtui doctor` lists yours."
+        )
         hit = value_hit(job, "account", effect, context.account, title=f"use {context.account}")
-        yield hit if context.profile.account_pattern else hit._replace(severity="warning")
+        # One that is chosen for this job is meant; if the site's have no common pattern, both may be valid.
+        sure = context.profile.account_pattern and asked != context.job_account
+        yield hit if sure else hit._replace(severity="warning")
 
 
 # --------------------------------------------------------------------------- time

@@ -38,6 +38,9 @@ _SCRIPT = re.compile(
     r"(?:srun\s+(?:-\S+\s+)*)?(?:\S+/)?python[\d.]*\s+(?:-\w+\s+)*((?!/tmp/)(?:~|\$HOME)?/\S+\.py)(?!\S)"
 )
 """A command that runs a Python script by its whole path or from home, outside a container."""
+_SOURCE = re.compile(r"\s*(?:source|\.)\s+(\S+)")
+_LEAVES = re.compile(r"\s*cd\s+((?:~|\$HOME)?/\S+?|~|\$HOME)/?\s*")
+"""A move to a whole path, or below home."""
 
 
 def absolute_paths(code: str) -> Iterator[str]:
@@ -76,12 +79,34 @@ def paths_to_ask(context: ScriptContext) -> tuple[str, ...]:
 
 
 def _named_paths(context: ScriptContext) -> list[str]:
-    """The data folders and programs that the trainings' commands name by a whole path, and scripts."""
+    """The data folders and programs that the trainings' commands name by a whole path, and the scripts."""
     commands = [command.text for job in context.jobs for command in job.launches]
     named = [each for text in commands for each in (*_DATA_OPTION.findall(text), *_PROGRAM.findall(text))]
-    runs = (_SCRIPT.match(command.text) for job in context.jobs for command in job.filled)
-    named += [found[1] for found in runs if found]
-    return [path for each in named for path in absolute_paths(each)]
+    texts = [command.text for job in context.jobs for command in job.filled]
+    named += [found[1] for found in map(_SCRIPT.match, texts) if found]
+    sourced = [found[1] for found in map(_SOURCE.match, texts) if found]
+    # an environment that another command names may be made by the job
+    named += [each for each in sourced if sum(each.partition("/bin/")[0] in text for text in texts) == 1]
+    elsewhere = [path for job in context.jobs for _, path in _run_elsewhere(job)]
+    return [path for each in named for path in absolute_paths(each)] + elsewhere
+
+
+def _run_elsewhere(job: JobScript) -> Iterator[tuple[int, str]]:
+    """Line and path of each Python script that the job runs by a relative name in a folder that is not its own.
+
+    Nothing after a command that may bring a script there.
+    """
+    folder = ""
+    for command in job.filled:
+        if re.match(r"\s*cd\b", command.text):
+            folder = match[1] if (match := _LEAVES.fullmatch(command.text)) else ""
+        elif _BRINGS.search(command.text):
+            return
+        elif folder and (run := _RUNS.search(command.text)):
+            yield from (
+                (command.line, path)
+                for path in absolute_paths(f"{folder}/{run['script'].removeprefix('./')}")
+            )
 
 
 def _path_lines(context: ScriptContext, script: JobScript | PythonScript) -> Iterator[tuple[int, str, str]]:
@@ -187,21 +212,21 @@ def _other_accounts(
     context: ScriptContext, script: JobScript | PythonScript, number: int, code: str, comment: str
 ) -> Iterator[Hit]:
     pattern = context.profile.account_pattern
-    if not pattern or not context.account:
+    if not pattern or not context.job_account:
         return
     try:
         group = re.compile(rf"(?<![A-Za-z0-9])(?:{pattern})(?![A-Za-z0-9])")
     except re.error:
         return
     paths = re.findall(r"[^\s'\"=:,]*/[^\s'\"=:,]*", code)
-    others = {match[0] for path in paths for match in group.finditer(path)} - {context.account}
+    others = {match[0] for path in paths for match in group.finditer(path)} - {context.job_account}
     if not others:
         return
     fixed = code
     for other in others:
-        fixed = re.sub(rf"(?<![A-Za-z0-9]){re.escape(other)}(?![A-Za-z0-9])", context.account, fixed)
+        fixed = re.sub(rf"(?<![A-Za-z0-9]){re.escape(other)}(?![A-Za-z0-9])", context.job_account, fixed)
     effect = f"This path belongs to {', '.join(sorted(others))}; your course's files are elsewhere."
-    yield Hit(number, effect, replace_line(script, number, fixed + comment, f"use {context.account}"))
+    yield Hit(number, effect, replace_line(script, number, fixed + comment, f"use {context.job_account}"))
 
 
 @rule("path-missing", over="pythons")
@@ -210,13 +235,14 @@ def path_missing(context: ScriptContext, script: JobScript | PythonScript) -> It
     """A container image or data folder that is not on the cluster.
 
     Only paths that the cluster was asked about; a ``sys.path`` folder only if a lab module is not sent. A warning for
-    what the job may make or its node may have: a folder that a command names by `--data`, a program, a path in a line
-    such as `mkdir`.
+    what the job may make or its node may have: a folder that a command names by `--data`, a program, what it sources, a
+    script in a folder that it goes to, a path in a line such as `mkdir`.
     """
     lines = list(_path_lines(context, script))
     made = (path for _, _, code in lines if _MAKES.search(code) for path in absolute_paths(code))
     own = {*_named_paths(context), *made} - {context.data_dir}
-    for number, path in ((number, path) for number, _, code in lines for path in absolute_paths(code)):
+    named = [(number, path) for number, _, code in lines for path in absolute_paths(code)]
+    for number, path in (*named, *(_run_elsewhere(script) if isinstance(script, JobScript) else ())):
         if context.remote.get(path) is not False:
             continue
         other, advice, fix = alternative_path(path), "", None

@@ -196,12 +196,12 @@ def _dotted_name(node: ast.AST) -> str:
 class ScriptContext(msgspec.Struct, frozen=True, dict=True):
     """The files of a submission, and what else is known about it.
 
-    `sent` are the files that would be sent, by relative path. `account` is the student's; `remote` says whether remote
-    paths exist (those not asked about are absent). `main` is the job script (if it is not among the files, every job
-    script is checked); `given` are the options on `sbatch`'s command line, by long name. `forecast` are the seconds
-    that the trainings should take together (None if unknown). With `makes_folders`, relative log folders are made on
-    submission. `bash_errors` are the errors of ``bash -n`` by shell script; `images` the images per epoch of the
-    edition's own scripts, by data set; `brought` the names of labtui's own files.
+    `sent` are the files that would be sent, by relative path. `account` is the lab folder's; `remote` says whether
+    remote paths exist (those not asked about are absent). `main` is the job script (if it is not among the files,
+    every job script is checked); `given` are the options on `sbatch`'s command line, by long name. `forecast` are the
+    seconds that the trainings should take together (None if unknown). With `makes_folders`, relative log folders are
+    made on submission. `bash_errors` are the errors of ``bash -n`` by shell script; `images` the images per epoch of
+    the edition's own scripts, by data set; `brought` the names of labtui's own files.
     """
 
     sent: Mapping[str, bytes]
@@ -223,6 +223,12 @@ class ScriptContext(msgspec.Struct, frozen=True, dict=True):
         return {name: data[:MAX_TEXT].decode("utf-8", "surrogateescape") for name, data in self.sent.items()}
 
     @property
+    def job_account(self) -> str:
+        """The account that was chosen for this job, else the lab folder's; that of a file's directive is not meant."""
+        planned = self.draft.account if self.draft is not None and self.draft.form != "own" else ""
+        return self.given.get("account", planned) or self.account
+
+    @property
     def container(self) -> str:
         """The plan's container image, else the site's; "" for none."""
         site = self._fill_account(self.profile.container_for(pytorch=False))
@@ -234,7 +240,7 @@ class ScriptContext(msgspec.Struct, frozen=True, dict=True):
         return (self.draft.data_dir if self.draft else "") or self._fill_account(self.profile.data_dir)
 
     def _fill_account(self, path: str) -> str:
-        filled = fill(path, {"account": self.account})
+        filled = fill(path, {"account": self.job_account})
         return "" if "{" in filled else filled
 
     @cached_property

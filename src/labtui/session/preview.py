@@ -63,7 +63,6 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
     main, given, files = draft.job_file or SCRIPT_NAME, draft.options_by_name, dict(sent)
     if draft.job_file:  # findings name it as the student does
         files[main] = files.pop(sent_as(main))
-    account = session.profile.account_of(given.get("account", ""), session.settings.account)
     edition = session.edition
     asked = replace(draft, gpus=planned.gpus, time_limit_minutes=planned.time_limit_minutes)
     if draft.gpus and not asked.gpus:
@@ -74,7 +73,7 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
         files,
         draft,
         session.profile,
-        draft.account if draft.form != "own" else account,
+        session.profile.account_of(session.settings.account),
         main=main,
         given=given,
         forecast=seconds,
