@@ -63,7 +63,7 @@ def test_published_numbers_of_another_edition_come_before_its_own():
 
 @pytest.mark.parametrize(("old", "new", "line", "words"), [
     ('title = "One more"', 'title = " "', 7, "`title` is empty"),
-    ('title = "Another title"', "title = 5", 16, "title: expected `str`"),
+    ('title = "Another title"', "title = 5", 16, "title must be text"),
     ("gpus = 2", "gpus = 3", 20, "so these numbers are never used"),
     ('model = "ResNet50"', 'model = "ResNet5"', 20, "so these numbers are never used"),
     ('extends = "hpc4ai-ch10"', 'extends = "nothing"', 2, "`extends` cannot be 'nothing'"),
@@ -92,7 +92,7 @@ def test_tasks_have_numbers_of_their_own_weights_that_add_up_and_an_edition_has_
     start = GOOD.index("[[tasks]]")
     for text, words in (
         (GOOD + GOOD[start:], "two tasks with the id '1'"),
-        ("tasks = []\n" + GOOD[:start], "tasks: expected `array` of length >= 1"),
+        ("tasks = []\n" + GOOD[:start], "tasks must be a list of length >= 1"),
         (GOOD.replace('title = "t"', 'title = "t"\nweight = 30'), "add up to 30 percent"),
         ("#" * 200_001, "too long"),
     ):

@@ -34,7 +34,7 @@ def test_labs_check_names_line_and_sentence_of_mistakes(tmp_path, capsys, comman
     path.write_text(GOOD.replace("epochs = 5", "epochs = 0"), encoding="utf-8")
     assert main(["labs", "check", str(path)]) == 1
     line = last("epochs = 5")
-    assert f"line {line}: task 1, sweep 1, epochs: expected `int` >= 1." in capsys.readouterr().out
+    assert f"line {line}: task 1, sweep 1, epochs must be a whole number >= 1." in capsys.readouterr().out
     (found, _) = json.loads(command(["labs", "check", "--json", str(path), str(path)], 1).out)["files"]
     assert (found["ok"], found["line"]) == (False, line)
     assert main(["labs", "check", str(tmp_path / "none.toml")]) == 1

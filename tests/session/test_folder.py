@@ -4,7 +4,7 @@ import pytest
 
 from labtui.domain.errors import DataError, FolderError, UsageError
 from labtui.session.folder import LabFolder, find_folder
-from labtui.session.settings import Settings, changed, read_settings, write_settings
+from labtui.session.settings import Settings, changed, load_profile, read_settings, write_settings
 
 SETTINGS = Settings(edition="hpc4ai-ch10", profile="mn5", port=2222, group="Ana & Jordi · grup 3")
 
@@ -59,6 +59,19 @@ def test_settings_that_do_not_fit_are_a_sentence(tmp_path, text):
     (tmp_path / "lab.toml").write_text('[lab]\nedition = "a"\n[cluster]\nprofile = "x"\naccuont = "x"\n')
     with pytest.raises(DataError, match=r"no setting `accuont`\. Did you mean `account`"):
         LabFolder.open(tmp_path).settings()
+
+
+@pytest.mark.parametrize(("line", "told"), [
+    ('gpus_per_node = "four"', "gpus_per_node must be a whole number, not text"),
+    ('[[queues]]\nname = "q"\nmax_minutes = "2 h"', "queue 1, max_minutes must be a whole number, not text"),
+    ('[launch]\nruntime = "docker"', "launch, runtime cannot be 'docker'; it is one of apptainer, singularity"),
+])  # fmt: skip
+def test_a_wrong_value_in_a_profile_names_file_key_and_kind(tmp_path, line, told):
+    path = tmp_path / "cluster.toml"
+    path.write_text(f'id = "x"\ntitle = "X"\nlogin_hosts = ["h"]\n{line}\n')
+    with pytest.raises(DataError) as caught:
+        load_profile("cluster.toml", tmp_path)
+    assert (caught.value.sentence, caught.value.hint) == (f"cluster.toml: {told}.", f"Correct it in {path}.")
 
 
 def test_links_that_lead_out_hidden_files_and_data_do_not_travel(tmp_path):

@@ -56,7 +56,7 @@ def parse_edition(
     try:
         found = decode.convert(merge(_base_data(data, base), data), Edition)
     except msgspec.ValidationError as error:
-        place, sentence = _schema_problem(str(error))
+        place, sentence = schema_problem(str(error), Edition)
         raise _error(path, own_line(text, base, place), sentence) from None
     for place, sentence in cross_references(found, available or {}):
         raise _error(path, own_line(text, base, place), sentence)
@@ -130,33 +130,39 @@ def _text_problems(value: object, place: Place) -> Iterator[Problem]:
 
 
 @cache
-def _structs() -> Mapping[str, Mapping[str, Any]]:
-    """The JSON schema of every table of an edition, by the name of its struct."""
-    return msgspec.json.schema_components([Edition], ref_template="{name}")[1]
+def _structs(kind: type) -> Mapping[str, Mapping[str, Any]]:
+    """The JSON schema of every table of a file, by the name of its struct; `kind` is that of the whole file."""
+    return msgspec.json.schema_components([kind], ref_template="{name}")[1]
 
 
-def _schemas(place: Place) -> list[Mapping[str, Any]]:
+def _schemas(place: Place, kind: type) -> list[Mapping[str, Any]]:
     """The JSON schemas of the values allowed at a place in the file."""
-    found = [_structs()[Edition.__name__]]
+    found = [_structs(kind)[kind.__name__]]
     for part in place:
         below = [
             schema.get("items") if isinstance(part, int) else schema.get("properties", {}).get(part)
             for schema in found
         ]
-        found = [variant for schema in below if schema for variant in _variants(schema)]
+        found = [variant for schema in below if schema for variant in _variants(schema, kind)]
     return found
 
 
-def _variants(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _variants(schema: Mapping[str, Any], kind: type) -> Iterator[Mapping[str, Any]]:
     """The schema with its reference resolved, and the alternatives that it allows."""
-    resolved = _structs()[schema["$ref"]] if "$ref" in schema else schema
+    resolved = _structs(kind)[schema["$ref"]] if "$ref" in schema else schema
     yield resolved
     for alternative in resolved.get("anyOf", ()):
-        yield from _variants(alternative)
+        yield from _variants(alternative, kind)
 
 
-def _schema_problem(message: str) -> Problem:
-    """The place and the sentence for one of msgspec's messages."""
+_TYPES = {
+    "int": "a whole number", "float": "a number", "str": "text", "bool": "true or false", "array": "a list",
+    "object": "a table",
+}  # fmt: skip
+
+
+def schema_problem(message: str, kind: type) -> Problem:
+    """The place and the sentence for one of msgspec's messages about a file's data, which should be a `kind`."""
     what, _, where = message.partition(" - at `$")
     steps = re.findall(r"\.([A-Za-z0-9_-]+)|\[(\d+)\]", where)
     place: Place = tuple(int(index) if index else name for name, index in steps)
@@ -164,19 +170,22 @@ def _schema_problem(message: str) -> Problem:
     if what.startswith("Object missing required field") and field:
         return place, f"`{field[1]}` is missing in {place_words}."
     if what.startswith("Object contains unknown field") and field:
-        fields = {name for schema in _schemas(place) for name in schema.get("properties", ())}
+        fields = {name for schema in _schemas(place, kind) for name in schema.get("properties", ())}
         near = suggest(field[1], fields, "`{}`")
         return (*place, field[1]), f"`{field[1]}` is not a field of {place_words}.{near}"
     if what.startswith("Invalid"):
-        words = [str(word) for schema in _schemas(place) for word in schema.get("enum", ())]
+        words = [str(word) for schema in _schemas(place, kind) for word in schema.get("enum", ())]
         value = what.rpartition("value ")[2]
         listed = f"; it is one of {', '.join(words)}" if words else ""
         return place, f"{place_words} cannot be {value}{listed}."
     if match := re.fullmatch(r"Expected `str` matching regex '(.*)'", what.replace("\\\\", "\\")):
-        rules = [schema["description"] for schema in _schemas(place) if schema.get("pattern") == match[1]]
+        rules = [
+            schema["description"] for schema in _schemas(place, kind) if schema.get("pattern") == match[1]
+        ]
         return place, f"`{_key(place)}` is {(*rules, 'written differently')[0]}."
     if what.startswith("Expected"):
-        return place, f"{place_words}: {what[0].lower()}{what[1:]}."
+        plain = re.sub(r"`(\w+)[^`]*`", lambda found: _TYPES.get(found[1], found[1]), what)
+        return place, f"{place_words} must be {plain.removeprefix('Expected ').replace(', got', ', not')}."
     first = re.match(r"`(\w+)`", what)  # a sentence from a `__post_init__`, which begins with the key
     return (*place, first[1]) if first else place, what
 
@@ -193,7 +202,7 @@ def _place_in_words(place: Place) -> str:
             words[-1] = f"{words[-1].removesuffix('s')} {part + 1}"
         else:
             words.append(part)
-    return ", ".join(words) or "the edition"
+    return ", ".join(words) or "the file"
 
 
 # --------------------------------------------------------------------------- an edition that extends another

@@ -16,7 +16,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import msgspec
 import platformdirs
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from labtui.cluster.target import Endpoint, Overrides
 
 
+_T = TypeVar("_T")
 SETTINGS_FILE = "lab.toml"
 _PROFILES = Path(__file__).resolve().parents[1] / "profiles"
 _LAB_KEYS = ("edition", "group", "log_patterns", "notifications", "max_log_gib")
@@ -99,11 +100,18 @@ def read_settings(path: Path) -> Settings:
         section.pop("practice", None)  # earlier versions wrote it
         _refuse_unknown(section, known, f"{path.name}: [{table}]")
         flat |= section
+    return _checked(flat, Settings, path)
+
+
+def _checked(values: Mapping[str, Any], kind: type[_T], path: Path) -> _T:
+    """The values in a file as a `kind`. Raises DataError, which names the first key with a wrong value."""
     try:
-        return decode.convert(flat, Settings)
+        return decode.convert(values, kind)
     except msgspec.ValidationError as error:
-        reason = "lacking-settings" if "missing required" in str(error) else "bad-settings"
-        raise failure(reason, file=path.name, path=path, text=error) from error
+        from labtui.lab.edition_file import schema_problem
+
+        text = schema_problem(str(error), kind)[1].rstrip(".")
+        raise failure("bad-settings", file=path.name, path=path, text=text) from error
 
 
 def _refuse_unknown(table: Mapping[str, Any], known: Sequence[str], place: str) -> None:
@@ -209,10 +217,7 @@ def parse_profile(text: str, name: str) -> Profile:
     document = _toml(text, f"The cluster profile {name}")
     document.pop("memory_gb_per_node", None)  # earlier versions wrote it
     _refuse_unknown(document, Profile.__struct_fields__, f"The cluster profile {name}")
-    try:
-        return decode.convert(document, Profile)
-    except msgspec.ValidationError as error:
-        raise failure("bad-profile", name=name, text=error) from error
+    return _checked(document, Profile, Path(name))
 
 
 def overrides_of(settings: Settings) -> Overrides:
