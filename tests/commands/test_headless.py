@@ -53,6 +53,7 @@ def test_a_failed_run_is_a_no_with_its_reason(lab):
     assert ended["outcome"] == "failed"
     missing = next(found for found in ended["diagnosis"] if found["kind"] == "missing-module")
     assert missing["text"] in lab("queue", "--offline").stdout
+    assert lab.json("queue", "--offline")["runs"][0]["job"]["exit_code"] in (None, "1:0")
 
 
 def test_cancel_a_running_and_a_waiting_run(lab, cluster):

@@ -33,6 +33,7 @@ def test_recorded_queue(version):
     assert len(rows) >= 5
     phases = {row.phase for row in rows.values()}
     assert phases == {JobPhase.QUEUED, JobPhase.RUNNING, JobPhase.FINISHED}
+    assert {row.exit_code for row in rows.values()} == {None}  # which only accounting tells
     odd = next(row for row in rows.values() if row.name == "x y|z")
     assert odd.slurm_state == "RUNNING"
     assert odd.time_limit_s == 600.0 and odd.node and odd.qos == "acc_training"

@@ -345,7 +345,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
 
     Times are UNIX seconds on the cluster's clock, `seen_at` on ours. `evidence` names the source: ``squeue``,
     ``sacct``, ``log``. `reason` is Slurm's reason why the job is pending. A pending job with a `start_time` ran before
-    and was queued again.
+    and was queued again. Only accounting has an `exit_code`, and is not asked where the queue shows the end.
     """
 
     job_id: str
@@ -360,7 +360,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     elapsed_s: float | None = None
     node: str = ""
     partition: str = ""
-    exit_code: str = ""
+    exit_code: str | None = None
     evidence: str = ""
     seen_at: float = 0.0
     unknown_since: float | None = None

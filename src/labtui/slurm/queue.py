@@ -105,7 +105,7 @@ def job_row(fields: Mapping[str, str], *, evidence: str = "squeue") -> JobView:
         end_time=epoch_seconds(fields.get("end", "")) if phase is JobPhase.FINISHED else None,
         time_limit_s=duration_seconds(fields.get("limit", "")) if minutes is None else minutes * 60.0,
         elapsed_s=duration_seconds(fields.get("used", "")) if elapsed is None else float(elapsed),
-        exit_code=fields.get("exit_code", "").strip(),
+        exit_code=fields.get("exit_code", "").strip() or None,
         evidence=evidence,
         name=fields.get("name", ""),
         **texts,
