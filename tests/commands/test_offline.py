@@ -20,7 +20,9 @@ from labtui.commands.submit import _settled, exit_code
 from labtui.commands.terminal import OpenLab, TerminalPrompter
 from labtui.domain.errors import ConnectionLost
 from labtui.domain.model import Diagnosis, JobPhase, SubmissionStatus
+from labtui.domain.run import WHAT_COUNTS
 from labtui.domain.state import ConnectionState, LabState, LogState
+from labtui.session.planning import retry_after
 from tests import changes
 from tests.changes import after, ended
 from tests.commands.conftest import answer_of
@@ -258,8 +260,15 @@ def test_the_queue_and_check_say_of_a_run_what_the_screens_say(folder, command):
             observed("lt3", "9", JobPhase.FINISHED, slurm_state="TIMEOUT"),
             *finished_run("lt4", "10.3", 4, spec(gpus=0), "10"),
             *live_run("lt5", "10.3", 5, spec(gpus=0), "11", 1), ended(5, "failed", (found,)),
+            *live_run("lt6", "10.4", 6, spec(gpus=1), "12", 1), ended(6, "time-limit"),
+            lambda state: state.with_runs([replace(state.runs[6], practice=True)]),  # its log has that mark
+            *live_run("lt7", "10.4", 7, spec(gpus=1), "13", 1), ended(7, "time-limit"),
+            lambda state: state.with_runs([replace(state.runs[7], device="cpu")]),
         )  # fmt: skip
-    node, advice, memory, limit, _, _, none = command(["queue", "--offline"]).out.splitlines()[1:]
+        assert all(WHAT_COUNTS in retry_after(session, number).sentence for number in (6, 7))
+    node, advice, memory, limit, _, _, none, *small = command(["queue", "--offline"]).out.splitlines()[1:]
+    assert len(small) == 2 and all(row.endswith(WHAT_COUNTS) for row in small)
+    assert WHAT_COUNTS in command(["check", "10.4"], 1).out
     assert none.strip() == "The task needs no other run.", "nor an advice to submit it again"
     assert "failed: node failure" in node and advice.strip() == found.advice
     assert "`labtui retry 2` plans a smaller" in memory and "`labtui retry 3` plans more time" in limit

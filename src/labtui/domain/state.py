@@ -251,6 +251,10 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
             return "small" if run.practice else ""
         return "practice" if submission is not None or run.practice else ""
 
+    def never_counts(self, run: RunState) -> bool:
+        """Whether its time limit ended a run that counts for no task anyway: a small one, or one on the CPU."""
+        return run.outcome == "time-limit" and (run.ran_on_cpu or self.mark_of(run) == "small")
+
     # ------------------------------------------------------------------ submissions
 
     def in_status(self, *statuses: SubmissionStatus) -> tuple[SubmissionState, ...]:

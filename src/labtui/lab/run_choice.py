@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import PROCESS_PER_GPU, Interval, RunPhase, RunSpec, plural
-from labtui.domain.run import DEEDS, Mark
+from labtui.domain.run import DEEDS, WHAT_COUNTS, Mark
 from labtui.domain.state import LabState, RunState
 from labtui.domain.tuning import tuning_words
 from labtui.lab.edition import Edition, RunsCheck, Task, images_of
@@ -232,7 +232,8 @@ def _why_not(run: RunState, spec: RunSpec, check: RunsCheck, batch: int | None, 
         then = f"; this task wants one that {wanted}."
         if check.outcomes == ("completed",):
             elsewhere = evidence.without_gpus if run.used.n_gpus else ""
-            then = f". {elsewhere or 'Run again (R, or `labtui retry`).'}"
+            again = WHAT_COUNTS if evidence.state.never_counts(run) else "Run again (R, or `labtui retry`)."
+            then = f". {elsewhere or again}"
         return f"{run.deed}{then}"
     if run.ran_on_cpu or read >= check.min_epochs:
         return "trained on the CPU, and a GPU is planned." if run.ran_on_cpu else ""

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from labtui.domain.errors import failure
 from labtui.domain.model import AcceptedFinding, RunSpec, Stream, SubmissionDraft
 from labtui.domain.profile import PLACE, Profile, fill
+from labtui.domain.run import WHAT_COUNTS
 from labtui.domain.state import LOG_ENDINGS, WITHOUT_JOB, LabState, RunState, SubmissionState
 from labtui.domain.terminal_text import file_name
 from labtui.session.folder import SCRIPT_NAME, digest_of, sent_as
@@ -281,7 +282,9 @@ def _propose_more_time(
         limit = max(limit, time_limit(draft, session.edition, session.profile))
         draft = replace(draft, time_limit_minutes=limit)
     said = f"It ran out of time: {limit} min instead of {before}."
-    if limit <= before or 60 * limit < needed:
+    if any(map(session.state.never_counts, runs)):
+        said = f"{said} {WHAT_COUNTS}"
+    elif limit <= before or 60 * limit < needed:
         said = f"It ran out of time, and the queue allows no more than {limit} min: train fewer epochs."
     return Proposal(drafts=(draft,), sentence=said)
 

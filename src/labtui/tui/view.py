@@ -312,7 +312,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         last = {key(line.run): line for line in mine}
         asked = task.own_runs_check.outcomes if task is not None else ()
         done = {key(line.run) for line in mine if line.run.outcome in asked}
-        bad = (line for of, line in last.items() if line.phase in ENDED_BADLY and of not in done)
+        left = (line for of, line in last.items() if of not in done and not self.state.never_counts(line.run))
+        bad = (line for line in left if line.phase in ENDED_BADLY)
         return () if self.count("runs", task_id).full else tuple(bad)
 
     @property
