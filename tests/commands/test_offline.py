@@ -260,9 +260,9 @@ def test_the_queue_and_check_say_of_a_run_what_the_screens_say(folder, command):
             observed("lt3", "9", JobPhase.FINISHED, slurm_state="TIMEOUT"),
             *finished_run("lt4", "10.3", 4, spec(gpus=0), "10"),
             *live_run("lt5", "10.3", 5, spec(gpus=0), "11", 1), ended(5, "failed", (found,)),
-            *live_run("lt6", "10.4", 6, spec(gpus=1), "12", 1), ended(6, "time-limit"),
+            *live_run("lt6", "10.4", 6, spec(batch=256), "12", 1), ended(6, "time-limit"),
             lambda state: state.with_runs([replace(state.runs[6], practice=True)]),  # its log has that mark
-            *live_run("lt7", "10.4", 7, spec(gpus=1), "13", 1), ended(7, "time-limit"),
+            *live_run("lt7", "10.4", 7, spec(batch=256), "13", 1), ended(7, "time-limit"),
             lambda state: state.with_runs([replace(state.runs[7], device="cpu")]),
         )  # fmt: skip
         assert all(WHAT_COUNTS in retry_after(session, number).sentence for number in (6, 7))
