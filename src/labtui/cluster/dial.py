@@ -27,7 +27,7 @@ from labtui.cluster.keys import within
 from labtui.cluster.local_files import write_inside
 from labtui.cluster.login import Login, Memory
 from labtui.cluster.target import Endpoint, LoginQuestion, Prompter
-from labtui.domain.errors import LabError, failure
+from labtui.domain.errors import LabError, failure, os_errors
 
 if TYPE_CHECKING:
     import paramiko
@@ -329,10 +329,8 @@ def check_host_key(
     if good:
         raise failure("changed", host=host, shown=shown, source=good[0].source, name=name)
     _ask_student(endpoint, key_type, shown, prompter)
-    try:
+    with os_errors("not-kept", path=endpoint.own_known_hosts, shown=shown):
         add_host(endpoint.own_known_hosts, name, key_type, key)
-    except OSError as problem:
-        raise failure("not-kept", path=endpoint.own_known_hosts, text=problem.strerror, shown=shown) from None
 
 
 def same_fingerprint(expected: str, shown: str) -> bool:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from io import FileIO
 from pathlib import Path
 
-from labtui.domain.errors import failure
+from labtui.domain.errors import failure, os_errors
 
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _FLAGS = _NOFOLLOW | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -245,10 +245,8 @@ def write_private(root: Path, path: Path, data: bytes) -> None:
     Raises:
         FolderError: when it cannot be written; the old file stays.
     """
-    try:
+    with os_errors("cannot-write", path=path):
         write_inside(root, path, data)
-    except OSError as error:
-        raise failure("cannot-write", path=path, text=error.strerror) from error
 
 
 def write_export(path: Path, data: bytes, root: Path | None = None) -> None:

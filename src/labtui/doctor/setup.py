@@ -23,7 +23,7 @@ from labtui.cluster.keys import public_half
 from labtui.cluster.target import LoginQuestion, Overrides, Prompter, resolve_hosts
 from labtui.doctor.findings import Requirements, check_account, trial_options
 from labtui.domain import decode
-from labtui.domain.errors import LoginRefused, UsageError, failure
+from labtui.domain.errors import LoginRefused, UsageError, failure, os_errors
 from labtui.domain.profile import Profile
 from labtui.slurm.job_control import SbatchAnswer, check_options
 from labtui.slurm.probe import SlurmProbe, from_home, paths_exist, slurm_probe
@@ -76,15 +76,13 @@ def make_key(path: Path, passphrase: str, comment: str) -> None:
     private = key.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.OpenSSH, encryption)
     public = key.public_key().public_bytes(forms.Encoding.OpenSSH, forms.PublicFormat.OpenSSH)
     line = public + f" {comment}\n".encode()
-    try:
+    with os_errors("key-unwritten", path=path):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         for file, data, mode in ((path, private, 0o600), (public_half(path), line, 0o644)):
+            if file.exists():
+                raise failure("key-exists", path=file)
             with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as stream:
                 stream.write(data)
-    except FileExistsError as error:
-        raise failure("key-exists", path=error.filename) from None
-    except OSError as error:
-        raise failure("key-unwritten", path=path, text=error.strerror) from error
 
 
 def send_key(public: str) -> Call[None]:
@@ -142,10 +140,8 @@ def _login(profile: Profile, overrides: Overrides, prompter: Prompter, public: s
 
 
 def _read_public(path: Path) -> str:
-    try:
+    with os_errors("no-public-half", path=public_half(path), key=path):
         text = public_half(path).read_text(encoding="utf-8").strip()
-    except OSError as error:
-        raise failure("no-public-half", path=public_half(path), key=path, text=error.strerror) from error
     if "\n" in text or not text.startswith(("ssh-", "ecdsa-", "sk-")):
         raise failure("not-public", path=public_half(path))
     return text

@@ -21,7 +21,9 @@ No traceback reaches a screen: one of any other exception goes to the log file t
 and hints stand in `failures.toml`, a table for each class.
 """
 
+import contextlib
 import tomllib
+from collections.abc import Iterator
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -120,3 +122,12 @@ def failure(reason: str, *, wait: bool = False, **words: object) -> LabError:
     error: LabError = kind(sentence.format(**words), hint.format(**words).strip())
     error.reason, error.wait = reason, wait
     return error
+
+
+@contextlib.contextmanager
+def os_errors(reason: str, **words: Any) -> Iterator[None]:
+    """Raise the error for a reason instead of an `OSError`, whose own words are the `text` of the sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise failure(reason, text=error.strerror, **words) from error

@@ -23,7 +23,7 @@ import msgspec
 
 from labtui.cluster import local_files
 from labtui.domain import decode
-from labtui.domain.errors import failure
+from labtui.domain.errors import failure, os_errors
 from labtui.domain.model import TemplateForm
 from labtui.session.settings import SETTINGS_FILE, Settings, check_trust, read_settings, trust, write_settings
 
@@ -124,12 +124,10 @@ class LabFolder(msgspec.Struct, frozen=True):
             FolderError: when it is already a lab folder or cannot be written.
         """
         folder = cls(refuse_lab_folder(path))
-        try:
+        with os_errors("cannot-make", path=folder.path):
             local_files.mkdir_private(folder.path)
             for place in (folder.scripts, folder.slurm, folder.logs, folder.answers, folder.plots):
                 local_files.make_folder_inside(folder.path, place)
-        except OSError as error:
-            raise failure("cannot-make", path=folder.path, text=error.strerror) from error
         folder.write_new(".gitignore", _GITIGNORE)
         for name, text in (extra or {}).items():
             folder.write_new(name, text.encode())
@@ -246,12 +244,10 @@ class LabFolder(msgspec.Struct, frozen=True):
             if not _is_script(inner):
                 continue
             name = inner.as_posix()
-            try:
+            with os_errors("closed-script", name=name):
                 if (size := path.stat().st_size) > MAX_SCRIPT_BYTES:
                     raise failure("large-script", name=name, mb=size / 1e6)
                 files[name] = self.read(path)
-            except OSError as error:
-                raise failure("closed-script", name=name, text=error.strerror) from error
         return files
 
     def template(self, form: str) -> str:

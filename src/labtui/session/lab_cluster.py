@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labtui.cluster.target import Prompter, start_again
-from labtui.domain.errors import failure
+from labtui.domain.errors import os_errors
 from labtui.domain.model import plural
 from labtui.domain.profile import Profile
 from labtui.session.planning import lab_root
@@ -57,10 +57,8 @@ def fix_check(check: Check, folder: LabFolder) -> str:
         folder.save_settings(changed(folder.settings(), **check.settings))
         return f"Wrote {', '.join(f'{key} = {value}' for key, value in check.settings.items())} in lab.toml."
     path = Path(check.settings["identity"])
-    try:
+    with os_errors("unprotected", path=path):
         path.chmod(0o600)
-    except OSError as error:
-        raise failure("unprotected", path=path, text=error.strerror) from error
     return f"Only you can read {path} now."
 
 

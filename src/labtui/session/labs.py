@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from labtui.cluster.local_files import expand_home, files_inside
-from labtui.domain.errors import LabError, failure
+from labtui.domain.errors import LabError, failure, os_errors
 from labtui.domain.profile import Profile, fill
 from labtui.domain.state import LabState
 from labtui.lab.checks import TaskCheck, check_all
@@ -232,13 +232,11 @@ def start_copy(folder: LabFolder, original: str, target: str) -> Path:
     source, path = folder.inside(f"scripts/{original}"), folder.inside(f"scripts/{target}")
     if not source.is_file():
         raise failure("no-original", name=original)
-    try:
+    with os_errors("not-copied", name=original):
         text = folder.read(source)
         old = folder.read(path) if path.exists() else text
-        if old != text and not folder.unchanged_scripts({target: old}):
-            raise failure("copy-exists", name=target)
-    except OSError as error:
-        raise failure("not-copied", name=original, text=error.strerror) from error
+    if old != text and not folder.unchanged_scripts({target: old}):
+        raise failure("copy-exists", name=target)
     folder.write(path, text)
     return path
 
@@ -283,12 +281,10 @@ def sheet_text(folder: LabFolder, path: Path) -> str:
     """
     if not path.is_file():
         return ""
-    try:
+    with os_errors("closed-answer", path=path):
         if path.stat().st_size > MAX_ANSWER_BYTES:
             raise failure("large-answer", path=path)
         return folder.read(path).decode("utf-8-sig", "replace")
-    except OSError as error:
-        raise failure("closed-answer", path=path, text=error.strerror) from error
 
 
 class AnswerFiles:

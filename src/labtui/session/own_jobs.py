@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from labtui.cluster.local_files import read_file
-from labtui.domain.errors import failure
+from labtui.domain.errors import failure, os_errors
 from labtui.domain.model import RunSpec, Stream, SubmissionDraft, plural
 from labtui.domain.terminal_text import inert
 from labtui.lab.plan import task_of
@@ -293,7 +293,5 @@ def job_files(folder: LabFolder) -> tuple[Path, ...]:
 
 
 def _read(path: Path, max_bytes: int) -> bytes:
-    try:
+    with os_errors("closed-job-file", path=path):
         return read_file(path, max_bytes)
-    except OSError as error:
-        raise failure("closed-job-file", path=path, text=error.strerror) from error

@@ -23,7 +23,7 @@ import platformdirs
 
 from labtui.cluster import local_files
 from labtui.domain import decode
-from labtui.domain.errors import DataError, LabError, failure
+from labtui.domain.errors import DataError, LabError, failure, os_errors
 from labtui.domain.profile import Profile, check_image, split_address
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     profile: str
     group: str = ""
     host: str = ""
-    port: int | None = None
+    port: Annotated[int, msgspec.Meta(ge=1, le=65_535)] | None = None
     user: str = ""
     identity: str = ""
     host_key: str = ""
@@ -72,8 +72,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             value = getattr(self, key)
             if isinstance(value, str) and not value.isprintable():
                 raise ValueError(f"{key} contains a control character")
-        if self.port is not None and not 1 <= self.port <= 65_535:
-            raise ValueError(f"the port must be a number from 1 to 65535, not {self.port}")
         check_image(self.container)
         for text in self.log_patterns:
             from labtui.training_logs.patterns import own_pattern
@@ -100,18 +98,17 @@ def read_settings(path: Path) -> Settings:
         section.pop("practice", None)  # earlier versions wrote it
         _refuse_unknown(section, known, f"{path.name}: [{table}]")
         flat |= section
-    return _checked(flat, Settings, path)
+    return _checked(flat, Settings, "bad-settings", file=path.name, path=path)
 
 
-def _checked(values: Mapping[str, Any], kind: type[_T], path: Path) -> _T:
-    """The values in a file as a `kind`. Raises DataError, which names the first key with a wrong value."""
+def _checked(values: Mapping[str, Any], kind: type[_T], reason: str, **words: Any) -> _T:
+    """The values as a `kind`. Raises the error for `reason`, which names the first key with a wrong value."""
     try:
         return decode.convert(values, kind)
     except msgspec.ValidationError as error:
         from labtui.lab.edition_file import schema_problem
 
-        text = schema_problem(str(error), kind)[1].rstrip(".")
-        raise failure("bad-settings", file=path.name, path=path, text=text) from error
+        raise failure(reason, text=schema_problem(str(error), kind)[1].rstrip("."), **words) from error
 
 
 def _refuse_unknown(table: Mapping[str, Any], known: Sequence[str], place: str) -> None:
@@ -129,10 +126,10 @@ def read_text(path: Path, name: str, root: Path | None = None) -> str:
     Raises:
         DataError: it cannot be read, or is not UTF-8.
     """
+    with os_errors("closed-text", file=name):
+        data = local_files.read_file(path, local_files.MAX_TEXT_BYTES, root)
     try:
-        return local_files.read_file(path, local_files.MAX_TEXT_BYTES, root).decode("utf-8-sig")
-    except OSError as error:
-        raise failure("closed-text", file=name, text=error.strerror) from None
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise failure("not-utf-8", file=name) from None
 
@@ -175,10 +172,7 @@ def changed(settings: Settings, **changes: Any) -> Settings:
     Raises:
         UsageError: when a value is not valid.
     """
-    try:
-        return decode.convert({**msgspec.structs.asdict(settings), **changes}, Settings)
-    except (msgspec.ValidationError, ValueError) as error:
-        raise failure("not-valid", text=error) from error
+    return _checked({**msgspec.structs.asdict(settings), **changes}, Settings, "not-valid")
 
 
 def list_profiles() -> tuple[str, ...]:
@@ -217,7 +211,7 @@ def parse_profile(text: str, name: str) -> Profile:
     document = _toml(text, f"The cluster profile {name}")
     document.pop("memory_gb_per_node", None)  # earlier versions wrote it
     _refuse_unknown(document, Profile.__struct_fields__, f"The cluster profile {name}")
-    return _checked(document, Profile, Path(name))
+    return _checked(document, Profile, "bad-settings", file=Path(name).name, path=name)
 
 
 def overrides_of(settings: Settings) -> Overrides:
@@ -311,10 +305,8 @@ def trust(folder: Path) -> None:
     if check_trust(folder) is not None:  # its sender knows the id that it came with
         local_files.write_private(folder, folder / ID_FILE, os.urandom(16).hex().encode())
     place = _record_path(folder)
-    try:
+    with os_errors("cannot-note-trust", path=place.parent):
         local_files.mkdir_private(place.parent)
-    except OSError as error:
-        raise failure("cannot-note-trust", path=place.parent, text=error.strerror) from error
     local_files.write_private(place.parent, place, msgspec.json.encode(_record(folder)))
 
 
