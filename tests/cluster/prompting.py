@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from labtui.cluster.connection import Connection
 from labtui.cluster.target import LoginQuestion, Overrides, resolve_hosts
 from labtui.domain.profile import Profile
@@ -46,8 +48,8 @@ def connection(
     # No key that a test does not name may come from the developer's home directory.
     config_file.write_text(config or "Host *\n  IdentityAgent none\n  IdentityFile none\n")
     overrides = Overrides(
-        hosts=hosts or (host,), port=port or None, user=user, identity_file=str(key), host_key=host_key,
+        port=port or None, user=user, identity=str(key), host_key=host_key,
         config_file=config_file, known_hosts=(tmp_path / "known_hosts",),
         own_known_hosts=tmp_path / "own" / "known_hosts",
     )  # fmt: skip
-    return Connection(resolve_hosts(PROFILE, overrides), person)
+    return Connection(resolve_hosts(replace(PROFILE, login_hosts=hosts or (host,)), overrides), person)

@@ -22,7 +22,7 @@ def endpoint(
 ) -> Endpoint:
     path = tmp_path / "config"
     path.write_text(config)
-    overrides = Overrides(hosts=(host,) if host else (), config_file=path, **values)  # type: ignore[arg-type]
+    overrides = Overrides(host=host, config_file=path, **values)  # type: ignore[arg-type]
     return resolve_hosts(profile or Profile(id="x", title="x", login_hosts=()), overrides)[0]
 
 
@@ -45,7 +45,7 @@ def test_a_host_of_the_configuration(tmp_path):
 
 
 def test_what_the_lab_folder_says_goes_first(tmp_path):
-    found = endpoint(tmp_path, "mn5", user="other", port=23, identity_file="/k", host_key="SHA256:x")
+    found = endpoint(tmp_path, "mn5", user="other", port=23, identity="/k", host_key="SHA256:x")
     assert (found.user, found.port, found.host_key) == ("other", 23, "SHA256:x")
     assert found.identity_files == (Path("/k"),)
 
@@ -70,7 +70,7 @@ def test_without_a_configuration_the_defaults_are_named_by_nobody(tmp_path):
 
 def test_without_the_ssh_program_what_is_named_counts_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    found = endpoint(tmp_path, "me@mn5:2222", identity_file="/k")
+    found = endpoint(tmp_path, "me@mn5:2222", identity="/k")
     assert (found.host, found.user, found.port, found.identity_files) == ("mn5", "me", 2222, (Path("/k"),))
 
 

@@ -171,7 +171,7 @@ def test_another_host_gets_no_advice_of_the_site():
 
     site = load_profile("mn5")
     assert _profile_for_advice(resolve_hosts(site, Overrides()), site) is site
-    other = _profile_for_advice(resolve_hosts(site, Overrides(hosts=("login.example.org",))), site)
+    other = _profile_for_advice(resolve_hosts(site, Overrides(host="login.example.org")), site)
     assert not (other.password_host or other.support or other.host_keys or other.data_hosts)
     for reason in ("name", "no-network"):
         error = CannotConnect("No name server answers.", "Go online.", reason=reason)

@@ -246,7 +246,10 @@ def test_ones_own_limit_in_every_state(bench):
     bench.run(60, lambda: bench.session.state.runs[1].phase is RunPhase.STARTING)
     bench.settled(bench.session.end_after(1, 4))
     assert [detail for verb, detail in bench.cluster.calls if verb == "end_after"] == [("100", 4)]
-    assert [item.early_end_minutes for item in bench.session.state.submissions.values()] == [4, 3]
+    assert [item.options for item in bench.session.state.submissions.values()] == [
+        ("--time=4",),
+        ("--time=3",),
+    ]
     bench.cluster.end("100", "TIMEOUT")
     bench.run(120, lambda: bench.cluster.options.get("101") is not None)
     assert bench.cluster.options == {"100": (), "101": ("--time=3",)}
@@ -265,7 +268,7 @@ def test_ones_own_limit_that_slurm_refuses_or_never_hears_is_not_kept(bench):
     for unheard in (bench.session.end_after(1, 4), bench.session.cancel(1)):
         bench.run(2, unheard.done)
         assert isinstance(unheard.exception(), ConnectionLost) and "was not" in str(unheard.exception())
-    assert only(bench).early_end_minutes == 0 and not only(bench).cancelling
+    assert only(bench).options == () and not only(bench).cancelling
 
 
 @pytest.mark.parametrize("status", [SubmissionStatus.ACCEPTED, SubmissionStatus.UNKNOWN])

@@ -44,14 +44,14 @@ def start_again(profile: Profile, identity: str) -> str:
 class Overrides(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the lab folder or the command line, which override SSH configuration and profile. Empty: not set.
 
-    `identity_file` is one private key (or the public half of one that the agent holds). `host_key` pins
+    `identity` is one private key (or the public half of one that the agent holds). `host_key` pins
     ``SHA256:...``. `config_file` and `known_hosts` replace the user's own files, for tests and unusual set-ups.
     """
 
-    hosts: tuple[str, ...] = ()
+    host: str = ""
     port: int | None = None
     user: str = ""
-    identity_file: str = ""
+    identity: str = ""
     host_key: str = ""
     config_file: Path | None = None
     known_hosts: tuple[Path, ...] | None = None
@@ -148,7 +148,7 @@ def resolve_hosts(profile: Profile, overrides: Overrides | None = None) -> tuple
         UsageError: no host is named, a name cannot be a host, or the SSH configuration cannot be read.
     """
     overrides = overrides or Overrides()
-    hosts = overrides.hosts or profile.login_hosts
+    hosts = (overrides.host,) if overrides.host else profile.login_hosts
     if not hosts:
         raise failure("no-host")
     overrides = replace(overrides, user=overrides.user or profile.user, port=overrides.port or profile.port)
@@ -160,7 +160,7 @@ def _endpoint(name: str, overrides: Overrides, profile: Profile, depth: int = 0)
     user, host, port = split_address(name)
     user, port = user or overrides.user, port or overrides.port
     settings = _ssh_settings(host, user, port, overrides.config_file)
-    files, configured = _identities(settings, overrides.identity_file)
+    files, configured = _identities(settings, overrides.identity)
     jumps = _jumps(_first(settings, "proxyjump"), overrides, profile, depth)
     real_host = _first(settings, "hostname") or host
     real_port = int(_first(settings, "port") or port or 22)
@@ -196,7 +196,7 @@ def _jumps(proxy_jump: str, overrides: Overrides, profile: Profile, depth: int) 
     if depth >= _MAX_JUMPS:
         raise failure("jump-loop")
     # These were given for the login host, not for the hosts on the way.
-    files_only = replace(overrides, hosts=(), port=None, user="", identity_file="", host_key="")
+    files_only = replace(overrides, host="", port=None, user="", identity="", host_key="")
     first, *others = [
         _endpoint(name.strip(), files_only, profile, depth + 1) for name in proxy_jump.split(",")
     ]

@@ -102,7 +102,7 @@ def run_key(args: argparse.Namespace) -> int:
     from labtui.session.settings import changed
 
     profile, overrides, _, folder = chosen_cluster(args)
-    path = expand_home(overrides.identity_file) if overrides.identity_file else default_key()
+    path = expand_home(overrides.identity) if overrides.identity else default_key()
     passphrase = None
     if path.exists():
         say(f"{path} already exists and is used as it is.")

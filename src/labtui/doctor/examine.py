@@ -54,7 +54,7 @@ def examine(
     if profile.status != "practice":
         yield _check_key(hosts[0])
     yield _check_host_key(hosts[0], _profile_for_advice(hosts, profile))
-    connection = Connection(hosts, prompter, offline_hint=start_again(profile, overrides.identity_file))
+    connection = Connection(hosts, prompter, offline_hint=start_again(profile, overrides.identity))
     try:
         yield from _check_cluster(connection, profile, wanted, on_paths, fixes=fixes)
     finally:

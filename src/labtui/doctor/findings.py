@@ -204,7 +204,7 @@ def check_account(probe: SlurmProbe, meant: str) -> Check:
 
 def check_qos(probe: SlurmProbe, wanted: Requirements, profile: Profile) -> Iterator[Check]:
     """Whether each QoS that jobs will name is open to this user, and its limits."""
-    planned = [profile.queue_names(name).qos for name in (profile.gpu_queue, profile.cpu_queue)]
+    planned = [profile.queue_names(gpus=gpus).qos for gpus in (True, False)]
     meant = dict.fromkeys(name for name in (wanted.qos or planned[0], planned[1]) if name)
     if meant and probe.associations is None:
         yield judge("qos", "silent")
@@ -226,15 +226,11 @@ def check_qos(probe: SlurmProbe, wanted: Requirements, profile: Profile) -> Iter
 
 def trial_options(profile: Profile, wanted: Requirements, *, gpus: int) -> tuple[str, ...]:
     """The options of the smallest job the lab needs, with `gpus` GPUs (0: a CPU run)."""
-    names = profile.queue_names(profile.gpu_queue if gpus else profile.cpu_queue)
-    other = profile.queue(wanted.qos) or profile.queue(wanted.partition)
-    fits = other is None or other.devices in ("", "gpu" if gpus else "cpu")
-    qos = (wanted.qos if fits else "") or names.qos
+    qos, partition = profile.queue_names(gpus=gpus > 0, qos=wanted.qos, partition=wanted.partition)
     known = profile.queue(qos)
-    partition = (wanted.partition if fits else "") or names.partition or (known.partition if known else "")
     values = {
         "account": wanted.account,
-        "partition": partition,
+        "partition": partition or (known.partition if known else ""),
         "qos": qos,
         "nodes": "1",
         "ntasks": "1",

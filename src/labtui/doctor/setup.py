@@ -113,7 +113,7 @@ def set_up_key(
     if made:
         make_key(path, passphrase or "", f"labtui@{platform.node() or 'laptop'}")
     public = _read_public(path)
-    with_key = replace(overrides, identity_file=str(path))
+    with_key = replace(overrides, identity=str(path))
     key_only = _KeyOnly(prompter)
     try:  # the server may have the public half already
         return KeySetup(made, False, _login(profile, with_key, key_only))

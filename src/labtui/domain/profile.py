@@ -29,8 +29,8 @@ def fill(text: str, places: Mapping[str, str]) -> str:
 class QueueNames(NamedTuple):
     """How `sbatch` names a queue: `--qos` and `--partition`; an empty one is left out."""
 
-    qos: str = ""
-    partition: str = ""
+    qos: str
+    partition: str
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -168,9 +168,15 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         known = self.queue(queue)
         return min(minutes, (known and known.max_minutes) or minutes)
 
-    def queue_names(self, queue: str) -> QueueNames:
-        """The `sbatch` options that name this queue."""
-        return QueueNames(partition=queue) if self.queue_option == "partition" else QueueNames(qos=queue)
+    def queue_names(self, *, gpus: bool, qos: str = "", partition: str = "") -> QueueNames:
+        """How a job names its queue: as chosen, unless that one is for other devices; else the profile's own."""
+        known = filter(None, map(self.queue, (qos, partition)))
+        if any(queue.devices not in ("", "gpu" if gpus else "cpu") for queue in known):
+            qos = partition = ""
+        usual = self.gpu_queue if gpus else self.cpu_queue
+        if self.queue_option == "partition":
+            return QueueNames(qos, partition or usual)
+        return QueueNames(qos or usual, partition)
 
     def data_host(self, login_host: str) -> str:
         """The site's host for copies; "" if it has none, or if the login host is not the site's."""

@@ -57,7 +57,6 @@ class SubmissionState(model.JobRequest, frozen=True, kw_only=True):
     status: SubmissionStatus = SubmissionStatus.WAITING
     sentence: str = ""
     hint: str = ""
-    early_end_minutes: int = 0  # a shorter limit that the student set; 0 for none
     script_file: str = ""
     remote_dir: str = ""
     remote_logs: Mapping[str, str] = {}

@@ -227,7 +227,7 @@ def _parts(specs: Sequence[RunSpec]) -> list[int]:
 
 def _job_without_runs(task: Task, profile: Profile, wanted: PlanOverrides, plan: RunPlan) -> SubmissionDraft:
     """A job of the task without its runs, with the CPU cores of a job without GPUs and the prescribed time limit."""
-    queue = profile.queue_names(profile.cpu_queue if plan.spec.device == "cpu" else profile.gpu_queue)
+    queue = profile.queue_names(gpus=plan.spec.device == "gpu")
     account = profile.account_of(wanted.account)
     places = {"account": account, "user": wanted.user or profile.user}
     data_dir = profile.data_folder(images=plan.spec.reads_folder)
@@ -308,12 +308,8 @@ def refuse_over_limit(queue: str, minutes: int | None, profile: Profile) -> None
 
 def with_queue(draft: SubmissionDraft, profile: Profile, *, qos: str, partition: str) -> SubmissionDraft:
     """The draft with this queue and within its limit, unless the profile says that it is for other devices."""
-    devices = "gpu" if draft.gpus else "cpu"
-    for name in (qos, partition):
-        queue = profile.queue(name)
-        if queue is not None and queue.devices not in ("", devices):
-            return draft
-    draft = replace(draft, qos=qos or draft.qos, partition=partition or draft.partition)
+    names = profile.queue_names(gpus=draft.gpus > 0, qos=qos, partition=partition)
+    draft = replace(draft, **names._asdict())
     return replace(draft, time_limit_minutes=profile.within_limit(draft.queue, draft.time_limit_minutes))
 
 

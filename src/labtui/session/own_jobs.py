@@ -224,11 +224,9 @@ def own_draft(
 
 def filled_in(script: JobScript, profile: Profile, settings: Settings) -> dict[str, str]:
     """The options for `sbatch`: those given, and what the file does not name: account, and QoS if no partition."""
-    gpus = script.gpus > 0
-    named = profile.queue_names(profile.gpu_queue if gpus else profile.cpu_queue).qos
     missing = {"account": profile.account_of(settings.account)}
     if not script.value("partition"):
-        missing["qos"] = (settings.qos if gpus or not named else "") or named
+        missing["qos"] = profile.queue_names(gpus=script.gpus > 0, qos=settings.qos).qos
     found = {name: value for name, value in missing.items() if value and not script.value(name)}
     return {**found, **script.given}
 

@@ -319,7 +319,7 @@ def _redraft_own(session: Session, submission: SubmissionState, minutes: int) ->
 
     files = session.files_of(submission.token)
     given = submission.options_by_name
-    if minutes != submission.time_limit_minutes:
+    if minutes != submission.time_limit_minutes or "time" in given:  # the student may have shortened it
         given["time"] = str(minutes)
     name, content = submission.job_file, files.pop(sent_as(submission.job_file), None)
     if content is None:

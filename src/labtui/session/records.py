@@ -239,7 +239,7 @@ def _fold(item: dict[str, Any], plans: dict[int, Any], event: dict[str, Any], ki
             job = {"job_id": job_id, "phase": "queued", "evidence": "sbatch", "seen_at": event["at"]}
             item |= {"job": job, "logs": {}}
     elif kind == "early-end":
-        item["early_end_minutes"] = event["minutes"]
+        item["options"] = [*item.get("options", ()), f"--time={event['minutes']:d}"]
     elif kind == "submission-held":
         item["held"] = event["held"]
     elif kind == "job-observed":

@@ -218,13 +218,8 @@ def overrides_of(settings: Settings) -> Overrides:
     """The connection settings of a lab folder."""
     from labtui.cluster.target import Overrides
 
-    return Overrides(
-        hosts=(settings.host,) if settings.host else (),
-        port=settings.port,
-        user=settings.user,
-        identity_file=settings.identity,
-        host_key=settings.host_key,
-    )
+    names = ("host", "port", "user", "identity", "host_key")
+    return Overrides(**{name: getattr(settings, name) for name in names})
 
 
 def hosts_of(settings: Settings, profile: Profile) -> tuple[Endpoint, ...]:

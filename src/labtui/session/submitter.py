@@ -181,8 +181,6 @@ class Submitter:
         if not self._prepare(submission):
             return
         token, options = submission.token, submission.options
-        if submission.early_end_minutes:  # the student set it before the job was sent
-            options += (f"--time={submission.early_end_minutes:d}",)
         directory, tried = self._context.absolute(submission.remote_dir), submission.attempt
         call = submit(directory, SCRIPT_NAME, token, submission.job_name, options, attempt=tried)
         try:
@@ -312,7 +310,8 @@ class Submitter:
                 now = context.state.submissions[token].job
                 # Slurm's reason is from before
                 new: dict[str, Any] = {"held": request.held, "job": now and replace(now, reason="")}
-                new = new if request.action == "hold" else {"early_end_minutes": request.minutes}
+                if request.action == "end_after":  # the last one counts for sbatch
+                    new = {"options": (*submission.options, f"--time={request.minutes:d}")}
                 context.journal.change(methodcaller("with_submission", token, **new))
             settle(done, None)
 
