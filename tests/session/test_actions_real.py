@@ -60,7 +60,7 @@ def test_a_job_of_another_program_is_listed_and_cancelled(session, cluster, stud
     said = capsys.readouterr()
     line = next(line for line in said.out.split("\n") if job_id in line)
     assert "by-hand" in line and "not labtui's" in line and " s ago" in said.err
-    held = cluster.as_student(f"set -- {job_id}\n{control('hold', job_id).script}")
+    held = cluster.as_student(f"set -- hold {job_id}\n{control('hold', job_id).script}")
     assert held.status == 1 and "already running" in held.err
     assert main(["cancel", "--job", job_id, *folder]) == 0
     wait_until(lambda: "=CANCELLED" in scontrol(cluster, job_id), what="the end of the job", deadline_s=480)

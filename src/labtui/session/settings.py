@@ -23,7 +23,7 @@ import platformdirs
 
 from labtui.cluster import local_files
 from labtui.domain import decode
-from labtui.domain.errors import DataError, LabError, failure, os_errors
+from labtui.domain.errors import LabError, failure, os_errors
 from labtui.domain.profile import Profile, check_image, split_address
 
 if TYPE_CHECKING:
@@ -76,10 +76,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         for text in self.log_patterns:
             from labtui.training_logs.patterns import own_pattern
 
-            try:
-                own_pattern(text)
-            except DataError as error:
-                raise ValueError(error.sentence) from None
+            own_pattern(text)  # raises DataError
 
 
 def read_settings(path: Path) -> Settings:
@@ -108,7 +105,8 @@ def _checked(values: Mapping[str, Any], kind: type[_T], reason: str, **words: An
     except msgspec.ValidationError as error:
         from labtui.lab.edition_file import schema_problem
 
-        raise failure(reason, text=schema_problem(str(error), kind)[1].rstrip("."), **words) from error
+        text = schema_problem(str(error), kind)[1]
+        raise failure(reason, text=text if text.endswith(("?", ".")) else f"{text}.", **words) from error
 
 
 def _refuse_unknown(table: Mapping[str, Any], known: Sequence[str], place: str) -> None:

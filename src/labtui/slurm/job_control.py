@@ -191,14 +191,9 @@ def _read_done(failed: str, over: bool, result: CommandResult) -> None:
 
 
 def control(what: Literal["hold", "release"], job_id: str) -> Call[None]:
-    """Hold a waiting job, or release a held one. Slurm "holds" a running job, too, to no effect: that is a refusal."""
+    """Hold a waiting job, or release a held one."""
     done = {"hold": "held", "release": "released"}[what]
-    script = f'scontrol {what} "$1"'
-    if what == "hold":
-        script += """ && if [ "$(squeue --noheader --jobs="$1" --format=%T)" = RUNNING ]; then
-            scontrol release "$1" 2>/dev/null; echo "it is already running" >&2; exit 1
-        fi"""
-    return _command(what, script, (job_id,), f"Job {job_id} was not {done}")
+    return _command(what, shell_file("control"), (what, job_id), f"Job {job_id} was not {done}")
 
 
 def cancel(job_id: str) -> Call[None]:
