@@ -159,10 +159,9 @@ def _cause_and_advice(view: View, line: RunLine) -> tuple[str, str]:
         if item is not None and item.job_file:
             way = f"halve the batch in {batch_file(run.spec, item.job_file)}"
         return "" if trained_again(view, line) else way, ""
-    if run.outcome == "time-limit" and (again := remedy(view, line)).label:
-        return f"`labtui retry {run.run_id}` plans more time", ""
-    if view.state.never_counts(run):
-        return again.reason, ""
+    if run.outcome == "time-limit":
+        again = remedy(view, line)
+        return f"`labtui retry {run.run_id}` plans more time" if again.label else again.reason, ""
     if run.outcome not in ("oom", "failed"):
         return "", ""
     for each in run.diagnosis[:1]:

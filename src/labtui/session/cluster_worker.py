@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from labtui.domain.errors import ConnectionLost, LabError, StoreError, failure
+from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure, StoreError, failure
 from labtui.domain.model import JobPhase, JobView, Stream
 from labtui.domain.state import QUEUE_KEY, Change, SubmissionState
 from labtui.session import worker_context
@@ -296,9 +296,7 @@ class Poller:
         asked = {item.token: item.job for item in context.state.submissions.values() if item.job is not None}
         try:
             answer = yield partial(context.cluster.ask, queue.poll_queue(vanished))
-        except ConnectionLost:
-            raise
-        except LabError as error:
+        except RemoteFailure as error:
             answer = queue.QueueAnswer(jobs=None, accounting=None, problem=error.sentence)
         finally:
             self._took_s = context.clock.steady() - began

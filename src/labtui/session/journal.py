@@ -94,7 +94,7 @@ class Journal:
                 self._changed.notify_all()
 
     def _flush(self) -> None:
-        if self._stored is self._state or self._store.read_only:
+        if self._stored is self._state or self._store.refusal is not None:
             return
         try:
             written = self._store.write(self._stored, self._state)

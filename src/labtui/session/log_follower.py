@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.cluster.files import PEEK_BYTES
-from labtui.domain.errors import ConnectionLost, LabError, failure
+from labtui.domain.errors import RemoteFailure, failure
 from labtui.domain.model import JobPhase, Stream, SubmissionStatus
 from labtui.domain.state import Change, LogState, SubmissionState
 from labtui.session import mirrors
@@ -170,9 +170,7 @@ class LogFollower:
         item.copy.remote = self._context.absolute(item.copy.remote)
         try:
             step = self._copy_more(submission, item)
-        except ConnectionLost:
-            raise
-        except LabError:
+        except RemoteFailure:
             return  # the server refused this file: try again at the usual interval
         if step.restarted:
             self._restart(submission, item)
@@ -333,9 +331,7 @@ class LogFollower:
 
         try:
             remote, ours = yield question
-        except ConnectionLost:
-            raise
-        except LabError:
+        except RemoteFailure:
             remote, ours = FileDigest(None, ""), ""
         except OSError as error:
             self._report_disk_error(error)

@@ -307,7 +307,7 @@ class Readings:
         """Store the runs computed (for `tokens` only, if given), and drop the readers of finished logs."""
         read = [state.submissions[token] for token in (self._readers if tokens is None else tokens)]
         sources = {item.token: self._source(item) for item in read if not self.are_current(item)}
-        if sources and not self._store.read_only:
+        if sources and self._store.refusal is None:
             try:
                 self._store.write_readings(state, sources)
             except StoreError:  # they are computed again the next time

@@ -63,10 +63,6 @@ class Store:
             writer = self.writer()
             self.refusal = failure("read-only", writer=writer.name if writer else "Another labtui")
 
-    @property
-    def read_only(self) -> bool:
-        return self.refusal is not None
-
     def _open(self, *, read_only: bool) -> sqlite3.Connection:
         for ending in ("", "-wal", "-shm"):  # SQLite itself follows links
             name = self.path.name + ending
@@ -202,7 +198,7 @@ class Store:
             kept = {"choices": seen.choices, "last_run": max(seen.last_run, state.last_run)}
             # whose copy this is tells nothing to this one; a writer is not connected yet
             if self.copy is None and not isinstance(self.refusal, FolderTaken):
-                own = {} if self.read_only else {"connection": state.connection, "problems": ()}
+                own = {} if self.refusal is not None else {"connection": state.connection, "problems": ()}
                 state = replace(seen, submissions=state.submissions, runs=state.runs, **own)
             state = replace(state, paths=MappingProxyType(seen.paths), **kept)
         return state
