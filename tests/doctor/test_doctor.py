@@ -14,21 +14,9 @@ from labtui.cluster.target import Overrides
 from labtui.commands import terminal
 from labtui.commands.cli import main
 from labtui.commands.lab_folders import _ask_student
+from labtui.doctor import findings
 from labtui.doctor.examine import _check_paths, _check_trials, _profile_for_advice, resolve_hosts
-from labtui.doctor.findings import (
-    Check,
-    Requirements,
-    Status,
-    _table,
-    check_account,
-    check_clock,
-    check_paths,
-    check_python,
-    check_qos,
-    check_refusal,
-    check_slurm,
-    worst_status,
-)
+from labtui.doctor.findings import Check, Requirements, Status
 from labtui.doctor.setup import set_up_site
 from labtui.domain.errors import CannotConnect
 from labtui.domain.profile import Profile, Queue
@@ -63,7 +51,7 @@ def statuses(checks: Iterable[Check]) -> dict[str, str]:
 
 
 def test_every_finding_has_a_status_and_what_is_wrong_a_fix():
-    for key, table in _table().items():
+    for key, table in findings._table().items():
         assert table["title"], key
         for seen, (status, sentence, *fix) in ((name, row) for name, row in table.items() if name != "title"):
             where, begins = (key, seen), ("{", *string.ascii_letters)
@@ -72,17 +60,17 @@ def test_every_finding_has_a_status_and_what_is_wrong_a_fix():
 
 
 def test_clocks():
-    assert check_clock(1000.0, 1003.0).status == "ok"
-    assert "behind" in check_clock(2000.0, 1000.0).sentence
-    assert check_clock(None, 1000.0).status == "skipped"
-    assert "fast on purpose" in check_clock(1251.0, 1000.0, practice=True).sentence
+    assert findings.check_clock(1000.0, 1003.0).status == "ok"
+    assert "behind" in findings.check_clock(2000.0, 1000.0).sentence
+    assert findings.check_clock(None, 1000.0).status == "skipped"
+    assert "fast on purpose" in findings.check_clock(1251.0, 1000.0, practice=True).sentence
 
 
 def test_slurm_itself():
-    assert worst_status(list(check_slurm(probe()))) == "ok"
-    assert statuses(check_slurm(probe(version=None)))["slurm-version"] == "warning"
+    assert findings.worst_status(list(findings.check_slurm(probe()))) == "ok"
+    assert statuses(findings.check_slurm(probe(version=None)))["slurm-version"] == "warning"
     bad = probe(missing=("x",), version=(17, 2), queue_problem="timed out", accounting_problem="refused")
-    assert [*statuses(check_slurm(bad)).values()] == ["problem", "warning", "problem", "warning"]
+    assert [*statuses(findings.check_slurm(bad)).values()] == ["problem", "warning", "problem", "warning"]
 
 
 @pytest.mark.parametrize(("associations", "wanted", "status"), [
@@ -92,16 +80,21 @@ def test_slurm_itself():
     (None, "a", "skipped"),
 ])  # fmt: skip
 def test_accounts(associations, wanted, status):
-    assert check_account(probe(associations=associations), wanted).status == status
+    assert findings.check_account(probe(associations=associations), wanted).status == status
 
 
 def test_qos():
-    closed = next(check_qos(probe(), Requirements(qos="acc_ehpc"), PROFILE))
+    closed = next(findings.check_qos(probe(), Requirements(qos="acc_ehpc"), PROFILE))
     assert (closed.key, closed.status) == ("qos-acc_ehpc", "problem") and "acc_debug" in closed.sentence
-    assert "1 per user in the queue, 120 min" in next(check_qos(probe(), Requirements(), PROFILE)).sentence
-    assert statuses(check_qos(probe(associations=None), Requirements(), PROFILE)) == {"qos": "skipped"}
-    assert statuses(check_qos(probe(qos=None), Requirements(), PROFILE)) == {"qos-acc_debug": "ok"}
-    unlisted = check_qos(probe(), Requirements(), replace(PROFILE, queues=()))
+    assert (
+        "1 per user in the queue, 120 min"
+        in next(findings.check_qos(probe(), Requirements(), PROFILE)).sentence
+    )
+    assert statuses(findings.check_qos(probe(associations=None), Requirements(), PROFILE)) == {
+        "qos": "skipped"
+    }
+    assert statuses(findings.check_qos(probe(qos=None), Requirements(), PROFILE)) == {"qos-acc_debug": "ok"}
+    unlisted = findings.check_qos(probe(), Requirements(), replace(PROFILE, queues=()))
     assert [(check.status, "[[queues]]" in check.fix) for check in unlisted] == [("warning", True)]
 
 
@@ -119,7 +112,7 @@ def checked(*facts: PathFacts, data_dir: str = "/d", container: str = "/c", acco
     found = PathsProbe(paths=paths, root_parent="/gpfs", root_writable=bool(facts), free_kib=10**7)
     others = {"/d": "/d2", "/c": "/c2"}
     wanted = Requirements(root="r", data_dir=data_dir, container=container, account=account)
-    return list(check_paths(found, wanted, others))
+    return list(findings.check_paths(found, wanted, others))
 
 
 def test_places():
@@ -162,7 +155,7 @@ def test_what_was_not_looked_at_is_neither_fine_nor_missing():
     (None, "skipped", "no answer"),
 ])  # fmt: skip
 def test_the_python_of_the_job_scripts(answer, status, words):
-    found = check_python("python9", "tensorflow", answer)
+    found = findings.check_python("python9", "tensorflow", answer)
     assert found.status == status and words in found.sentence
 
 
@@ -175,7 +168,7 @@ def test_another_host_gets_no_advice_of_the_site():
     assert not (other.password_host or other.support or other.host_keys or other.data_hosts)
     for reason in ("name", "no-network"):
         error = CannotConnect("No name server answers.", "Go online.", reason=reason)
-        found = check_refusal(error, site, "me", {"dt1": False})
+        found = findings.check_refusal(error, site, "me", {"dt1": False})
         assert "blocks" not in found.fix and found.fix == "Go online."
 
 
@@ -186,7 +179,7 @@ def test_quota_tables():
     )
     assert parse_quota(text) == {"gpfs_projects": pytest.approx(980.5 / 1024)}
     found = PathsProbe(root_writable=True, quota=text)
-    assert statuses(check_paths(found, Requirements(root="/r"), {}))["quota"] == "warning"
+    assert statuses(findings.check_paths(found, Requirements(root="/r"), {}))["quota"] == "warning"
 
 
 def test_what_is_no_answer_to_init_is_asked_again_and_every_open_queue_is_written(monkeypatch, capsys):

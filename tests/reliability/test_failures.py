@@ -20,15 +20,7 @@ from labtui.cluster.dial import lost_error, reaching
 from labtui.cluster.target import Endpoint, LoginQuestion, Secret
 from labtui.commands.terminal import TerminalPrompter
 from labtui.doctor import examine
-from labtui.domain.errors import (
-    CannotConnect,
-    ConnectionLost,
-    DataError,
-    FolderError,
-    LabError,
-    LoginRefused,
-    RemoteFailure,
-)
+from labtui.domain import errors
 from labtui.domain.model import SubmissionStatus
 from labtui.session.journal import FaultLog
 from labtui.session.opening import lock_folder
@@ -70,17 +62,17 @@ READ_ONLY = (1, "", "mkdir: cannot create directory: Read-only file system\n")
 
 
 @pytest.mark.parametrize(("ask", "answer", "error", "words"), [
-    ("cancel", NO_ANSWER, ConnectionLost, ["did not answer"]),
-    ("cancel", DENIED, RemoteFailure, ["denied", "your own"]),
-    ("cancel", (1, "", ""), RemoteFailure, ["no reason given"]),
-    ("limit", NO_ANSWER, ConnectionLost, []),
-    ("limit", NO_CONTROLLER, RemoteFailure, ["5 min", "7"]),
-    ("paths", (0, "half an ans", ""), RemoteFailure, ["got no answer"]),
-    ("submit", NO_ANSWER, ConnectionLost, ["did not arrive"]),
-    ("submit", (0, "a banner, no number\n", ""), RemoteFailure, ["no single new job number"]),
-    ("push", NO_ANSWER, ConnectionLost, []),
-    ("push", READ_ONLY, RemoteFailure, ["Read-only file system", "/r"]),
-    ("push", (1, "", ""), RemoteFailure, ["no reason given"]),
+    ("cancel", NO_ANSWER, errors.ConnectionLost, ["did not answer"]),
+    ("cancel", DENIED, errors.RemoteFailure, ["denied", "your own"]),
+    ("cancel", (1, "", ""), errors.RemoteFailure, ["no reason given"]),
+    ("limit", NO_ANSWER, errors.ConnectionLost, []),
+    ("limit", NO_CONTROLLER, errors.RemoteFailure, ["5 min", "7"]),
+    ("paths", (0, "half an ans", ""), errors.RemoteFailure, ["got no answer"]),
+    ("submit", NO_ANSWER, errors.ConnectionLost, ["did not arrive"]),
+    ("submit", (0, "a banner, no number\n", ""), errors.RemoteFailure, ["no single new job number"]),
+    ("push", NO_ANSWER, errors.ConnectionLost, []),
+    ("push", READ_ONLY, errors.RemoteFailure, ["Read-only file system", "/r"]),
+    ("push", (1, "", ""), errors.RemoteFailure, ["no reason given"]),
 ])  # fmt: skip
 def test_an_answer_that_stays_out_is_a_lost_line_and_a_no_is_told(ask, answer, error, words):
     with pytest.raises(error) as caught:
@@ -96,7 +88,7 @@ def test_a_server_without_a_free_channel_is_a_sentence_and_the_line_stays(tmp_pa
 
     standing = SimpleNamespace(is_active=lambda: True, open_session=refuse)
     monkeypatch.setattr(line, "_transport", lambda: standing)
-    with pytest.raises(RemoteFailure) as caught:
+    with pytest.raises(errors.RemoteFailure) as caught:
         line.run("true", timeout_s=5)
     explains(caught.value, "refuses another channel", "Close other sessions")
     assert caught.value.wait
@@ -107,13 +99,13 @@ def test_a_third_command_does_not_wait_for_ever(tmp_path, monkeypatch):
     monkeypatch.setattr(connecting, "TURN_LIMIT_S", 0.05)
     line = connection(tmp_path, port=22, user="me")
     assert [line._execs.acquire(blocking=False) for _ in range(3)] == [True, True, False]
-    with pytest.raises(RemoteFailure) as refused:
+    with pytest.raises(errors.RemoteFailure) as refused:
         line.run("true", timeout_s=5)
     explains(refused.value, "two earlier requests")
     assert refused.value.wait
     for _ in range(2):
         line._execs.release()
-    with pytest.raises(ConnectionLost):  # its turn came, and there is no line
+    with pytest.raises(errors.ConnectionLost):  # its turn came, and there is no line
         line.run("true", timeout_s=5)
 
 
@@ -153,17 +145,17 @@ def test_a_disk_without_locks_is_a_sentence(tmp_path, monkeypatch):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(FileLock, "acquire", refuse)
-    with pytest.raises(FolderError) as caught:
+    with pytest.raises(errors.FolderError) as caught:
         lock_folder(tmp_path / "lock")
     explains(caught.value, "cannot be locked")
 
 
 def test_settings_that_cannot_be_read_or_written(tmp_path, monkeypatch):
-    with pytest.raises(DataError) as unread:
+    with pytest.raises(errors.DataError) as unread:
         read_settings(tmp_path)  # a folder where the file should be
     explains(unread.value, "cannot be read")
     (tmp_path / "file").write_text("")
-    with pytest.raises(FolderError) as blocked:
+    with pytest.raises(errors.FolderError) as blocked:
         write_settings(tmp_path / "file" / "lab.toml", Settings(edition="x", profile="y"))
     explains(blocked.value, "cannot be written")
     whole = tmp_path / "lab.toml"
@@ -175,7 +167,7 @@ def test_settings_that_cannot_be_read_or_written(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", full)
-        with pytest.raises(FolderError) as caught:
+        with pytest.raises(errors.FolderError) as caught:
             write_settings(whole, Settings(edition="other", profile="y"))
         explains(caught.value, "Free disk space")
     assert whole.read_bytes() == before
@@ -194,8 +186,8 @@ def test_the_file_of_faults_does_not_grow_without_bound(tmp_path):
 
 __all__ = ["bench", "lab_path", "open_bench"]  # fixtures
 
-CUT = ConnectionLost("The connection is gone.")
-UNCLEAR = RemoteFailure("The login shell ended before the command.", "Look at .bashrc.")
+CUT = errors.ConnectionLost("The connection is gone.")
+UNCLEAR = errors.RemoteFailure("The login shell ended before the command.", "Look at .bashrc.")
 
 
 def test_closing_tells_who_waits_for_a_cancel(bench):
@@ -207,7 +199,7 @@ def test_closing_tells_who_waits_for_a_cancel(bench):
     done = bench.session.cancel(1)
     bench.run(3)
     bench.session.close()
-    assert isinstance(done.exception(0), LabError)
+    assert isinstance(done.exception(0), errors.LabError)
 
 
 @pytest.mark.parametrize("error", [UNCLEAR, CUT], ids=["no answer", "line lost"])
@@ -215,7 +207,7 @@ def test_paths_that_could_not_be_looked_at_are_not_called_missing(bench, error):
     bench.online()
 
     def fails(paths: object) -> dict[str, bool]:
-        if isinstance(error, ConnectionLost):
+        if isinstance(error, errors.ConnectionLost):
             bench.cluster.connected = False
         raise error
 
@@ -244,19 +236,19 @@ WHERE = Endpoint(alias="h", host="h", port=22, user="me")
     *((EOFError(), "is not an SSH server"), (RuntimeError("something else"), "something else")),
 ])  # fmt: skip
 def test_every_failure_is_a_sentence_and_a_hint(problem, words):
-    with pytest.raises(CannotConnect) as caught, reaching(WHERE):
+    with pytest.raises(errors.CannotConnect) as caught, reaching(WHERE):
         raise problem
     assert words in caught.value.sentence and caught.value.hint
     assert "Traceback" not in caught.value.sentence
 
 
 def test_a_lost_line_is_told_and_a_sentence_stays_a_sentence():
-    error = LoginRefused("no")
-    with pytest.raises(LoginRefused, match="no"), reaching(WHERE):
+    error = errors.LoginRefused("no")
+    with pytest.raises(errors.LoginRefused, match="no"), reaching(WHERE):
         raise error
     assert lost_error(error, "h") is error
     assert "does not answer" in lost_error(TimeoutError(), "h").sentence
-    assert isinstance(lost_error(EOFError(), "h"), ConnectionLost)
+    assert isinstance(lost_error(EOFError(), "h"), errors.ConnectionLost)
 
 
 def question(kind: str, **values: object) -> LoginQuestion:

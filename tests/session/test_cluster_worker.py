@@ -246,10 +246,8 @@ def test_ones_own_limit_in_every_state(bench):
     bench.run(60, lambda: bench.session.state.runs[1].phase is RunPhase.STARTING)
     bench.settled(bench.session.end_after(1, 4))
     assert [detail for verb, detail in bench.cluster.calls if verb == "end_after"] == [("100", 4)]
-    assert [item.options for item in bench.session.state.submissions.values()] == [
-        ("--time=4",),
-        ("--time=3",),
-    ]
+    sent = bench.session.state.submissions.values()
+    assert [item.options for item in sent] == [("--time=4",), ("--time=3",)]
     bench.cluster.end("100", "TIMEOUT")
     bench.run(120, lambda: bench.cluster.options.get("101") is not None)
     assert bench.cluster.options == {"100": (), "101": ("--time=3",)}

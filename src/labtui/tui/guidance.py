@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import Diagnosis, RunPhase, plural
-from labtui.domain.run import WHAT_COUNTS, run_numbers
+from labtui.domain.run import run_numbers
 from labtui.domain.state import CLUSTER_OVER, LIVE, TRAINING, ended_by
 from labtui.tui import format as words
 from labtui.tui.view import ENDED_BADLY, SMALL, RunLine, View, planned_sizes
@@ -134,11 +134,7 @@ def remedy(view: View, line: RunLine) -> NextStep:
         return NextStep("", "This is what the task asks for.")
     if view.count("runs", run.task_id).full:
         return NextStep("", NEEDS_NONE)
-    if (
-        told := view.without_gpus(line)
-        or trained_again(view, line)
-        or WHAT_COUNTS * view.state.never_counts(run)
-    ):
+    if told := trained_again(view, line) or view.no_help(line):
         return NextStep("", told)
     if run.outcome == "time-limit":
         advice = "The new plan gives it more time, if the queue allows it."
