@@ -18,9 +18,10 @@ from labtui.slurm.submit import (
     NOT_ASKED,
     SETTLE_S,
     Lookup,
-    NoJobPeriod,
     comment_of,
+    empty_answers,
     lookup,
+    no_job,
     parse_submit,
     submit,
 )
@@ -223,7 +224,7 @@ def test_a_killed_sbatch_is_no_refusal_and_no_certainty(site):
     assert site.submit().status == 137
     look = site.look()
     assert (look.job_id, look.certain, look.refusal) == (None, False, None)
-    assert look.no_job_at is not None and not NoJobPeriod().after(look).certain
+    assert look.no_job_at is not None and not no_job(empty_answers((), look))
 
 
 @pytest.mark.parametrize(("answers", "certain"), [
@@ -231,11 +232,11 @@ def test_a_killed_sbatch_is_no_refusal_and_no_certainty(site):
     ((0, 100, None, 310), False),  # an outage: the first answer after it begins anew
     *(((0, None, 100, 200, 409), False), ((0, None, 100, 200, 410), True), ((), False)),
 ])  # fmt: skip
-def test_no_job_is_certain_after_three_complete_answers_over_310_seconds(answers, certain):
-    period = NoJobPeriod()
+def test_no_job_after_three_complete_answers_over_310_seconds(answers, certain):
+    times: tuple[float, ...] = ()
     for at in answers:
-        period = period.after(Lookup(no_job_at=at, problem="" if at is not None else "squeue failed"))
-    assert period.certain is certain
+        times = empty_answers(times, Lookup(no_job_at=at, problem="" if at is not None else "squeue failed"))
+    assert no_job(times) is certain
 
 
 def test_a_plain_refusal_is_certain_once_the_queue_answers(site):

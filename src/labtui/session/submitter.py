@@ -27,7 +27,7 @@ from labtui.session.worker_context import Task, WorkerContext, errors_to, fail, 
 from labtui.slurm.job_control import NO_ANSWER, cancel, control, end_after
 from labtui.slurm.remote_command import Call
 from labtui.slurm.states import early_end_refusal, sendable
-from labtui.slurm.submit import COMMENT_PREFIX, Lookup, NoJobPeriod, accepted_unread, lookup, submit
+from labtui.slurm.submit import COMMENT_PREFIX, Lookup, accepted_unread, empty_answers, lookup, no_job, submit
 
 _LOOKUP_DELAYS_S = (0.0, 3.0, 5.0, 8.0, 10.0, 20.0, 30.0, 60.0)
 SILENT_SENTENCE = (
@@ -44,7 +44,7 @@ class _Pending(msgspec.Struct):
 
     lookups: int = 0
     lookup_at: float = 0.0
-    no_job: NoJobPeriod = msgspec.field(default_factory=NoJobPeriod)
+    empty: tuple[float, ...] = ()
     refused: SubmitRefused | None = None
     sent: list[Future[Any]] = []
     cancelled: list[Future[Any]] = []
@@ -130,15 +130,15 @@ class Submitter:
     def _conclude(self, submission: SubmissionState, look: Lookup) -> None:
         """Decide what a look-up means for a submission."""
         token, pending = submission.token, self._pending[submission.token]
-        pending.no_job = pending.no_job.after(look)
+        pending.empty = empty_answers(pending.empty, look)
         refused = pending.refused
-        if look.job_id is None and not (look.certain or pending.no_job.certain):
+        if look.job_id is None and not (look.certain or no_job(pending.empty)):
             told = refused or look.refusal
             unknown = "" if look.accepted or not look.problem else UNKNOWN_SENTENCE
             said = f"{told.sentence if told else unknown} {look.problem or SILENT_SENTENCE}"
             self._change(token, SubmissionStatus.UNKNOWN, said.strip(), submission.hint)
             return
-        pending.lookups, pending.lookup_at, pending.no_job, pending.refused = 0, 0.0, NoJobPeriod(), None
+        pending.lookups, pending.lookup_at, pending.empty, pending.refused = 0, 0.0, (), None
         if look.job_id is not None:
             self._accept(submission, look.job_id)
         elif refused is not None:

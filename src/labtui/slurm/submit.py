@@ -8,7 +8,7 @@ sbatch. sbatch's answer is written into the directory before it is sent back: a 
 
 "There is no job" is certain at once if every attempt was blocked, or was refused and the queue shows none. After any
 other end the request may still be with the controller: then several complete answers in a row must show no job
-(`NoJobPeriod`).
+(`empty_answers`).
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class Lookup(msgspec.Struct, frozen=True):
 
     `job_id`: there is a job; `started_id`: the one that started first, from the link it left. Otherwise `certain`:
     there is no job and none can come; or `problem`: no complete answer; or `no_job_at`: when (UNIX seconds by the
-    cluster's clock) a complete answer showed no job after every attempt had ended, for `NoJobPeriod`. `attempts` is
+    cluster's clock) a complete answer showed no job after every attempt had ended, for `empty_answers`. `attempts` is
     their number so far, `refusal` the answer to the last one. `accepted`: sbatch succeeded without a new job ID,
     so there was a job, whatever the queue shows, and nothing may be sent again.
     """
@@ -165,19 +165,14 @@ class Lookup(msgspec.Struct, frozen=True):
     accepted: bool = False
 
 
-class NoJobPeriod(msgspec.Struct, frozen=True):
-    """Complete answers in a row that showed no job of a submission, by the cluster's clock; a failed one resets it."""
+def empty_answers(before: tuple[float, ...], look: Lookup) -> tuple[float, ...]:
+    """When complete answers in a row showed no job of a submission, by the cluster's clock; a failed one resets it."""
+    return () if look.no_job_at is None else (*before, look.no_job_at)
 
-    answered_at: tuple[float, ...] = ()
 
-    def after(self, look: Lookup) -> NoJobPeriod:
-        return NoJobPeriod(() if look.no_job_at is None else (*self.answered_at, look.no_job_at))
-
-    @property
-    def certain(self) -> bool:
-        """Whether no request can still be on its way."""
-        times = self.answered_at
-        return len(times) >= NO_JOB_ANSWERS and times[-1] - times[0] >= NO_JOB_S
+def no_job(times: Sequence[float]) -> bool:
+    """Whether no request can still be on its way, by the times of `empty_answers`."""
+    return len(times) >= NO_JOB_ANSWERS and times[-1] - times[0] >= NO_JOB_S
 
 
 def lookup(remote_dir: str, token: str, job_name: str, taken: Container[str] = ()) -> Call[Lookup]:
