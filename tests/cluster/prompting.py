@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from labtui.cluster.connection import Connection
 from labtui.cluster.target import LoginQuestion, Overrides, resolve_hosts
 from labtui.domain.profile import Profile
@@ -28,9 +26,6 @@ class Person:
         return [question.kind for question in self.questions]
 
 
-PROFILE = Profile(id="test", title="test", login_hosts=("localhost",))
-
-
 def connection(
     tmp_path: Path,
     *,
@@ -52,4 +47,5 @@ def connection(
         config_file=config_file, known_hosts=(tmp_path / "known_hosts",),
         own_known_hosts=tmp_path / "own" / "known_hosts",
     )  # fmt: skip
-    return Connection(resolve_hosts(replace(PROFILE, login_hosts=hosts or (host,)), overrides), person)
+    profile = Profile(id="test", title="test", login_hosts=hosts or (host,))
+    return Connection(resolve_hosts(profile, overrides), person)

@@ -78,9 +78,8 @@ def test_what_stands_on_the_command_line_of_sbatch_counts(folder, capsys):
     assert job["partition"] == "old"
     for account, told in (("nosuch", [("account", "warning")]), ("nct_000", [])):
         for what in ("job.slurm", "10.5"):
-            answer = answer_of(capsys, "submit", what, "--account", account, *more[2:4])
-            found_there = answer["submissions"][0]["findings"]
-            assert [(each["rule"], each["severity"]) for each in found_there] == told
+            (row, *_) = answer_of(capsys, "submit", what, "--account", account, *more[2:4])["submissions"]
+            assert [(each["rule"], each["severity"]) for each in row["findings"]] == told
 
 
 def test_a_file_without_account_and_queue_gets_the_lab_folders_also_in_lint(folder, capsys, command):

@@ -16,7 +16,7 @@ from labtui.commands.cli import main
 from labtui.commands.lab_folders import _ask_student
 from labtui.doctor import findings
 from labtui.doctor.examine import _check_paths, _check_trials, _profile_for_advice, resolve_hosts
-from labtui.doctor.findings import Check, Requirements, Status
+from labtui.doctor.findings import Check, Requirements, Status, check_qos
 from labtui.doctor.setup import set_up_site
 from labtui.domain.errors import CannotConnect
 from labtui.domain.profile import Profile, Queue
@@ -84,17 +84,12 @@ def test_accounts(associations, wanted, status):
 
 
 def test_qos():
-    closed = next(findings.check_qos(probe(), Requirements(qos="acc_ehpc"), PROFILE))
+    closed = next(check_qos(probe(), Requirements(qos="acc_ehpc"), PROFILE))
     assert (closed.key, closed.status) == ("qos-acc_ehpc", "problem") and "acc_debug" in closed.sentence
-    assert (
-        "1 per user in the queue, 120 min"
-        in next(findings.check_qos(probe(), Requirements(), PROFILE)).sentence
-    )
-    assert statuses(findings.check_qos(probe(associations=None), Requirements(), PROFILE)) == {
-        "qos": "skipped"
-    }
-    assert statuses(findings.check_qos(probe(qos=None), Requirements(), PROFILE)) == {"qos-acc_debug": "ok"}
-    unlisted = findings.check_qos(probe(), Requirements(), replace(PROFILE, queues=()))
+    assert "1 per user in the queue, 120 min" in next(check_qos(probe(), Requirements(), PROFILE)).sentence
+    assert statuses(check_qos(probe(associations=None), Requirements(), PROFILE)) == {"qos": "skipped"}
+    assert statuses(check_qos(probe(qos=None), Requirements(), PROFILE)) == {"qos-acc_debug": "ok"}
+    unlisted = check_qos(probe(), Requirements(), replace(PROFILE, queues=()))
     assert [(check.status, "[[queues]]" in check.fix) for check in unlisted] == [("warning", True)]
 
 

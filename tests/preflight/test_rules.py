@@ -144,9 +144,8 @@ def test_the_paths_worth_asking_the_cluster_about():
     files["job.slurm"] += (
         b"source ~/env/bin/activate\npython -m venv ~/new\n. ~/new/bin/activate\nsource set.sh\n"
     )
-    files["job.slurm"] += (
-        b"cd ~/lab && python ./d.py\ncd /gpfs/e\npython f.py\ncd g && python h.py\ncd /i && cp j.py .\npython j.py"
-    )
+    files["job.slurm"] += b"cd ~/lab && python ./d.py\ncd /gpfs/e\npython f.py\ncd g && python h.py\n"
+    files["job.slurm"] += b"cd /i && cp j.py .\npython j.py"
     asked = {*paths, "/gpfs/own", "c.py", "env/bin/activate", "lab/d.py", "/gpfs/e/f.py"}
     assert {*paths_to_ask(ScriptContext(files, draft(), PROFILE))} == asked
 

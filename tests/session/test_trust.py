@@ -56,10 +56,7 @@ def received(bench: Bench, tmp_path: Path) -> Path:
     name = Path(bench.cluster.log("100")).name
     (folder / "logs" / name).symlink_to("../../../.zshenv")
     shutil.copy(tmp_path / "small.toml", folder)
-    write_settings(
-        folder / "lab.toml",
-        changed(read_settings(folder / "lab.toml"), profile="small.toml"),
-    )
+    write_settings(folder / "lab.toml", changed(read_settings(folder / "lab.toml"), profile="small.toml"))
     return folder
 
 

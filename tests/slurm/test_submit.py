@@ -11,20 +11,9 @@ from typing import Any
 import pytest
 
 from labtui.domain.errors import ConnectionLost, SubmitRefused
+from labtui.slurm import submit as sending
 from labtui.slurm.job_control import cancel, check_options
 from labtui.slurm.remote_command import Call, CommandResult, T
-from labtui.slurm.submit import (
-    BLOCKED,
-    NOT_ASKED,
-    SETTLE_S,
-    Lookup,
-    comment_of,
-    empty_answers,
-    lookup,
-    no_job,
-    parse_submit,
-    submit,
-)
 from tests.slurm.recorded import NONCE, accounting_row, queue_row, read
 
 TOKEN, NAME = "0f3a-77aa-b2c4", "ResNet50-b2c4"
@@ -73,7 +62,9 @@ class Site:
         return CommandResult(done.stdout, done.stderr, done.returncode)
 
     def submit(self, attempt: int = 0, name: str = NAME) -> CommandResult:
-        return self.run(submit(str(self.dir), "job.slurm", TOKEN, name, ["--time=5"], attempt=attempt))
+        return self.run(
+            sending.submit(str(self.dir), "job.slurm", TOKEN, name, ["--time=5"], attempt=attempt)
+        )
 
     def times_sent(self) -> int:
         return len(self.sent.read_text().splitlines()) if self.sent.exists() else 0
@@ -81,15 +72,15 @@ class Site:
     def ask(self, call: Call[T]) -> T:
         return call.answer(self.run(call), NONCE)
 
-    def look(self, name: str = NAME) -> Lookup:
-        return self.ask(lookup(str(self.dir), TOKEN, name, [ANOTHERS]))
+    def look(self, name: str = NAME) -> sending.Lookup:
+        return self.ask(sending.lookup(str(self.dir), TOKEN, name, [ANOTHERS]))
 
 
 def test_a_submission_is_sent_once_and_leaves_a_receipt(site):
     first = site.submit()
-    assert (first.status, parse_submit(first.out)) == (0, "4711")
+    assert (first.status, sending.parse_submit(first.out)) == (0, "4711")
     again = site.submit()
-    assert again.status == BLOCKED and site.times_sent() == 1
+    assert again.status == sending.BLOCKED and site.times_sent() == 1
     words = "--parsable --no-requeue --comment=labtui:0f3a-77aa-b2c4 --job-name=ResNet50-b2c4"
     assert words in site.sent.read_text()
     assert site.look().job_id == "4711"
@@ -98,18 +89,18 @@ def test_a_submission_is_sent_once_and_leaves_a_receipt(site):
 @pytest.mark.parametrize("says", ["Your job went to the other cluster.", f"Submitted batch job {ANOTHERS}"])
 def test_an_accepted_job_without_a_number_of_its_own_is_never_sent_again(site, says):
     site.program("sbatch", f'echo "$@" >>{site.sent}; echo "{says}"')
-    assert parse_submit(site.submit().out, [ANOTHERS]) is None
+    assert sending.parse_submit(site.submit().out, [ANOTHERS]) is None
     for _ in range(3):
         look = site.look()
         assert (look.job_id, look.certain) == (None, False) and look.no_job_at is not None
         assert look.accepted and says in look.problem
-    site.queue_holds("12", comment_of(TOKEN), NAME)
+    site.queue_holds("12", sending.comment_of(TOKEN), NAME)
     assert site.look().job_id == "12", "it is looked up by its token all the same"
 
 
 def test_a_number_in_a_banner_is_not_taken_for_the_job(site):
     site.program("sbatch", "echo 4")
-    assert parse_submit(site.submit().out) == "4" == site.look().job_id
+    assert sending.parse_submit(site.submit().out) == "4" == site.look().job_id
     site.queue_holds("4", "", "a stranger's", "/home/them")
     assert (site.look().job_id, site.look().accepted) == (None, True), "the queue says that it is another's"
 
@@ -117,7 +108,7 @@ def test_a_number_in_a_banner_is_not_taken_for_the_job(site):
 def test_an_unreadable_row_of_the_job_leaves_it_open(site):
     site.program("sbatch", "echo 'sbatch: error: Socket timed out on send/recv operation' >&2; exit 1")
     site.submit()
-    site.queue_holds("0x12", comment_of(TOKEN), NAME)
+    site.queue_holds("0x12", sending.comment_of(TOKEN), NAME)
     look = site.look()
     assert not look.certain and look.no_job_at is None and "cannot be read" in look.problem
 
@@ -127,13 +118,13 @@ def test_a_try_is_refused_beside_one_it_does_not_know_of(site):
     answer = site.folder / "answer"
     site.program("sbatch", f'echo "$@" >>{site.sent}; until [ -e {answer} ]; do sleep 0.05; done; echo 4711')
     first = subprocess.Popen(
-        ["bash", "-c", submit(str(site.dir), "job.slurm", TOKEN, NAME, attempt=0).text(NONCE)],
+        ["bash", "-c", sending.submit(str(site.dir), "job.slurm", TOKEN, NAME, attempt=0).text(NONCE)],
         env=os.environ | {"PATH": f"{site.programs}{os.pathsep}{os.environ['PATH']}"},
         stdout=subprocess.PIPE,
     )
     while not site.times_sent():
         assert first.poll() is None
-    assert site.submit(attempt=0).status == BLOCKED
+    assert site.submit(attempt=0).status == sending.BLOCKED
     look = site.look()
     assert not look.certain and look.job_id is None, "the first may still get its job"
     answer.touch()
@@ -143,9 +134,9 @@ def test_a_try_is_refused_beside_one_it_does_not_know_of(site):
 
 def test_a_job_that_is_there_is_adopted_under_the_guard_of_sbatch(site):
     """Its directory was removed, so nothing but the queue knows."""
-    site.program("squeue", f"echo '17 labtui:other'; echo '99 {comment_of(TOKEN)}'")
+    site.program("squeue", f"echo '17 labtui:other'; echo '99 {sending.comment_of(TOKEN)}'")
     result = site.submit()
-    assert (result.status, parse_submit(result.out)) == (0, "99")
+    assert (result.status, sending.parse_submit(result.out)) == (0, "99")
     assert site.times_sent() == 0 and site.look().job_id == "99"
 
 
@@ -156,7 +147,7 @@ def test_the_jobs_own_word_goes_before_receipts(site):
     (started / "job").symlink_to("4690")
     look = site.look()
     assert (look.job_id, look.started_id) == ("4690", "4690")
-    assert parse_submit(site.submit(attempt=2).out) == "4690" and site.times_sent() == 1
+    assert sending.parse_submit(site.submit(attempt=2).out) == "4690" and site.times_sent() == 1
 
 
 @pytest.mark.parametrize(
@@ -164,7 +155,7 @@ def test_the_jobs_own_word_goes_before_receipts(site):
 )
 def test_a_controller_that_does_not_answer_gets_no_sbatch(site, squeue):
     site.program("squeue", squeue)
-    assert site.submit().status == NOT_ASKED and site.times_sent() == 0
+    assert site.submit().status == sending.NOT_ASKED and site.times_sent() == 0
     look = site.look()
     assert look.certain and look.attempts == 2, "a try that did not run sbatch is closed"
 
@@ -172,14 +163,14 @@ def test_a_controller_that_does_not_answer_gets_no_sbatch(site, squeue):
 def test_a_lookup_takes_a_submission_on_its_way_away(site):
     found = site.look()
     assert (found.job_id, found.certain) == (None, True)
-    assert site.submit(attempt=0).status == BLOCKED and site.times_sent() == 0
+    assert site.submit(attempt=0).status == sending.BLOCKED and site.times_sent() == 0
     assert site.submit(attempt=1).status == 0 and site.look().job_id == "4711"
 
 
 def test_a_job_without_receipt_is_found_by_its_comment(site):
     site.program("sbatch", "kill -9 $PPID; sleep 1")
     site.submit()
-    site.queue_holds("99", comment_of(TOKEN), "renamed")
+    site.queue_holds("99", sending.comment_of(TOKEN), "renamed")
     assert site.look().job_id == "99"
 
 
@@ -213,7 +204,7 @@ def test_an_sbatch_that_may_still_be_at_work_is_waited_for(site):
     (control / "status").unlink(missing_ok=True)
     look = site.look()
     assert not look.certain and look.no_job_at is None, "an answer before its end says nothing"
-    ended = time.time() - SETTLE_S - 5
+    ended = time.time() - sending.SETTLE_S - 5
     os.utime(control, (ended, ended))
     assert site.look().no_job_at is not None
 
@@ -224,7 +215,7 @@ def test_a_killed_sbatch_is_no_refusal_and_no_certainty(site):
     assert site.submit().status == 137
     look = site.look()
     assert (look.job_id, look.certain, look.refusal) == (None, False, None)
-    assert look.no_job_at is not None and not no_job(empty_answers((), look))
+    assert look.no_job_at is not None and not sending.no_job(sending.empty_answers((), look))
 
 
 @pytest.mark.parametrize(("answers", "certain"), [
@@ -235,8 +226,10 @@ def test_a_killed_sbatch_is_no_refusal_and_no_certainty(site):
 def test_no_job_after_three_complete_answers_over_310_seconds(answers, certain):
     times: tuple[float, ...] = ()
     for at in answers:
-        times = empty_answers(times, Lookup(no_job_at=at, problem="" if at is not None else "squeue failed"))
-    assert no_job(times) is certain
+        times = sending.empty_answers(
+            times, sending.Lookup(no_job_at=at, problem="" if at is not None else "squeue failed")
+        )
+    assert sending.no_job(times) is certain
 
 
 def test_a_plain_refusal_is_certain_once_the_queue_answers(site):
@@ -268,10 +261,10 @@ def test_a_directory_that_cannot_be_written_or_no_answer_leaves_it_open(site):
     (site.dir / ".labtui").write_text("in the way")
     assert not site.look().certain
     with pytest.raises(ConnectionLost):
-        read(lookup("/d", TOKEN, NAME), "", status=None)
+        read(sending.lookup("/d", TOKEN, NAME), "", status=None)
     # a missing one is a plain no
     with pytest.raises(SubmitRefused, match="directory"):
-        site.ask(submit(str(site.dir / "gone"), "job.slurm", TOKEN, NAME, attempt=0))
+        site.ask(sending.submit(str(site.dir / "gone"), "job.slurm", TOKEN, NAME, attempt=0))
     assert site.times_sent() == 0
 
 
@@ -289,13 +282,13 @@ def test_hostile_words_stay_words(site, name):
      ("\u0661\u0662\n", None), ("9" * 5000, None), ("job 12\n", None)],
 )  # fmt: skip
 def test_job_ids(text, job_id):
-    assert parse_submit(text) == job_id
+    assert sending.parse_submit(text) == job_id
 
 
 @pytest.mark.parametrize("token", ["", "a b", "x;y", "$(id)", "-abc", "a" * 99])
 def test_tokens_that_are_none(token):
     with pytest.raises(ValueError, match="token"):
-        comment_of(token)
+        sending.comment_of(token)
 
 
 @pytest.mark.parametrize(("words", "named"), [
@@ -311,7 +304,7 @@ def test_a_refused_account_queue_time_limit_or_size_names_what_there_is(site, wo
     site.program("scontrol", "\n".join(f"echo 'PartitionName={words}'" for words in partitions))
     site.program("sbatch", f"echo 'sbatch: error: {words}' >&2; exit 1")
     with pytest.raises(SubmitRefused) as caught:
-        site.ask(submit(str(site.dir), "job.slurm", TOKEN, NAME, attempt=0))
+        site.ask(sending.submit(str(site.dir), "job.slurm", TOKEN, NAME, attempt=0))
     assert named in caught.value.hint and named in site.ask(check_options(())).hint
     site.program("sbatch", "echo 'sbatch: Job 1 to start at 9 using 1 processors in partition old' >&2")
     assert "accept this job. The partition old is down" in site.ask(check_options(())).sentence
@@ -321,7 +314,7 @@ def test_a_limit_of_the_queue_asks_nothing_more(site):
     site.program("sacctmgr", f"touch {site.folder / 'asked'}")
     site.program("sbatch", "echo 'sbatch: error: QOSMaxSubmitJobPerUserLimit' >&2; exit 1")
     with pytest.raises(SubmitRefused) as caught:
-        site.ask(submit(str(site.dir), "job.slurm", TOKEN, NAME, attempt=0))
+        site.ask(sending.submit(str(site.dir), "job.slurm", TOKEN, NAME, attempt=0))
     assert caught.value.wait and not (site.folder / "asked").exists()
 
 

@@ -13,15 +13,7 @@ from msgspec.structs import replace
 from labtui.domain.errors import TemplateError
 from labtui.domain.profile import Launch
 from labtui.session.folder import FORMS, list_remote, read_remote, read_template
-from labtui.slurm.job_script import (
-    PLACEHOLDER,
-    STARTED_GUARD,
-    JobContext,
-    job_script,
-    render,
-    run_facts,
-    training_command,
-)
+from labtui.slurm import job_script as js
 from labtui.slurm.script_commands import open_quote
 from labtui.slurm.submit import CONTROL_DIR, DUPLICATE_STATUS
 from labtui.slurm.values import duration_text
@@ -60,11 +52,11 @@ def test_queues_that_are_partitions():
 def test_commands_with_more_to_say():
     plan = draft("one-gpu")
     spec = run(1, learning_rate=0.05, extra_args=("--device", "cpu", "--images", "64"))
-    words = training_command(spec, plan, PLAIN, CONTEXT)
+    words = js.training_command(spec, plan, PLAIN, CONTEXT)
     assert words[:3] == ("python", "-u", "ResNet50.py")
     assert words[-6:] == ("--learning_rate", "0.05", "--device", "cpu", "--images", "64")
     on_cpu = replace(run(0), script="ResNet50.py")
-    assert training_command(on_cpu, draft("cpu"), PLAIN, CONTEXT)[-2:] == ("--device", "cpu")
+    assert js.training_command(on_cpu, draft("cpu"), PLAIN, CONTEXT)[-2:] == ("--device", "cpu")
 
 
 def test_setup_lines_of_a_profile():
@@ -100,8 +92,8 @@ def test_what_cannot_be_a_job_is_refused(field, value):
 
 
 def test_user_in_paths():
-    context = JobContext(token="t", edition="e", practice=True, user="nct01345")
-    script = job_script(draft("cpu", container="/home/{user}/x.sif"), PLAIN, context, read_template("cpu"))
+    context = js.JobContext(token="t", edition="e", practice=True, user="nct01345")
+    script = js.job_script(draft("cpu", container="/home/{user}/x.sif"), PLAIN, context, read_template("cpu"))
     assert "singularity exec /home/nct01345/x.sif python -u" in script and "practice=yes;" in script
 
 
@@ -130,11 +122,11 @@ def test_a_relative_data_folder_starts_at_home(path):
 def test_a_scripts_batch_option_is_given_its_share_and_read_back_as_the_global_batch(form, option, given):
     plan = draft(form)
     spec = replace(plan.runs[0], batch_size=1024, batch_option=option)
-    words = training_command(spec, replace(plan, runs=(spec,)), PROFILE, CONTEXT)
+    words = js.training_command(spec, replace(plan, runs=(spec,)), PROFILE, CONTEXT)
     assert words[words.index("--batch_size") + 1] == str(given)
     command = " ".join(words).replace("torchrun", "torchrun --nnodes=2 --nproc_per_node=4")
     start = "srun env RANK=0 --nodes=2 --ntasks-per-node=4" if form == "task-per-gpu" else "srun"
-    header = run_facts(1, spec).removeprefix("say run-1 ").strip("'")
+    header = js.run_facts(1, spec).removeprefix("say run-1 ").strip("'")
     ranks = "\n".join(f"Epoch {n}/5\n25/25 - 9s - loss: 2.0" for n in range(1, 6))
     log = f"---- labtui job ----\nrun-1:     {header}\n\n+ {start} {command}\n{ranks}\n"
     (read,) = parse_log(log.encode()).runs
@@ -149,12 +141,12 @@ PRINTABLE = st.text().filter(lambda text: text.isprintable())
 
 def test_values_by_place():
     template = "#SBATCH --job-name=@{name}\n# for @{name}\necho @{name}\n@{more_lines}\n  @{no_lines}\nend"
-    text = render(template, {"name": "a.b", "more_lines": "one\ntwo\n", "no_lines": ""})
+    text = js.render(template, {"name": "a.b", "more_lines": "one\ntwo\n", "no_lines": ""})
     assert text == "#SBATCH --job-name=a.b\n# for a.b\necho a.b\none\ntwo\nend"
     code = '"$@" ${list[@]} ${1:-x} $name $(date) a@b.c %x.%j {"k": 1} $$'
-    assert render(code, {}) == code, "the shell's own words are left alone"
+    assert js.render(code, {}) == code, "the shell's own words are left alone"
     with pytest.raises(TemplateError, match=r"unknown placeholder @\{cpu\}"):
-        render("srun -c @{cpu}", {"cpus": "20"})
+        js.render("srun -c @{cpu}", {"cpus": "20"})
 
 
 @pytest.mark.parametrize(
@@ -162,19 +154,19 @@ def test_values_by_place():
 )
 def test_directives_take_plain_words_only(name):
     with pytest.raises(TemplateError):
-        render("#SBATCH --job-name=@{name}", {"name": name})
+        js.render("#SBATCH --job-name=@{name}", {"name": name})
 
 
 @pytest.mark.parametrize("bad", ["a\nb", "a\rb", "a\0b", "\x1b[31m", "a\u2028b", "\u200b", "\xa0"])
 @pytest.mark.parametrize("line", ["#SBATCH -J @{x}", "# @{x}", "echo @{x}"])
 def test_control_characters_are_refused_everywhere(bad, line):
     with pytest.raises(TemplateError):
-        render(line, {"x": bad})
+        js.render(line, {"x": bad})
 
 
 @given(PRINTABLE)
 def test_a_value_in_code_is_one_word(value):
-    line = render("say @{x} after", {"x": value})
+    line = js.render("say @{x} after", {"x": value})
     assert shlex.split(line, comments=True) == ["say", value, "after"]
 
 
@@ -191,9 +183,12 @@ def test_a_template_for_every_form(form):
     lines = read_template(form).split("\n")
     assert lines[0] == "#!/bin/bash"
     for line in (line for line in lines if not line.startswith("#")):
-        assert not any(open_quote(line[: place.start()]) for place in PLACEHOLDER.finditer(line)), line
-        assert "@{" not in PLACEHOLDER.sub("", line)
+        assert not any(open_quote(line[: place.start()]) for place in js.PLACEHOLDER.finditer(line)), line
+        assert "@{" not in js.PLACEHOLDER.sub("", line)
 
 
 def test_the_guard_of_a_second_job_ends_as_the_readers_expect():
-    assert f"exit {DUPLICATE_STATUS}\n" in STARTED_GUARD and f" {CONTROL_DIR}/started/job " in STARTED_GUARD
+    assert (
+        f"exit {DUPLICATE_STATUS}\n" in js.STARTED_GUARD
+        and f" {CONTROL_DIR}/started/job " in js.STARTED_GUARD
+    )

@@ -8,16 +8,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from labtui.domain.model import (
-    AcceptedFinding,
-    EpochSample,
-    Interval,
-    JobPhase,
-    Outcome,
-    RunSpec,
-    SubmissionDraft,
-    SubmissionStatus,
-)
+from labtui.domain import model as records
 from labtui.domain.state import Change
 from labtui.session.folder import LabFolder
 from labtui.session.session import Session
@@ -43,7 +34,7 @@ class FedSession(Session):
     """A session with the test as its worker: `feed` makes changes, and the test answers the requests in `requests`."""
 
     requests: list[tuple[str, Any, Future[Any]]]
-    overridden: tuple[tuple[AcceptedFinding, ...], ...] = ()
+    overridden: tuple[tuple[records.AcceptedFinding, ...], ...] = ()
 
     def start(self) -> None:
         """Do nothing, since there is no cluster."""
@@ -70,12 +61,16 @@ class FedSession(Session):
         return future
 
     def submit(
-        self, draft: SubmissionDraft, *, script: str | None = None, accepted: Sequence[AcceptedFinding] = ()
+        self,
+        draft: records.SubmissionDraft,
+        *,
+        script: str | None = None,
+        accepted: Sequence[records.AcceptedFinding] = (),
     ) -> Future[str]:
         self.overridden = (*self.overridden, tuple(accepted))
         return self._ask("submit", (draft, script))
 
-    def test_only(self, draft: SubmissionDraft, *, script: str | None = None) -> Future[Any]:
+    def test_only(self, draft: records.SubmissionDraft, *, script: str | None = None) -> Future[Any]:
         return self._ask("test-only", draft)
 
     def cancel(self, run_id: int) -> Future[None]:
@@ -103,19 +98,21 @@ def open_session(path: Path, *, start: bool = True) -> FedSession:
     return FedSession.open(path, start=start, clock=FrozenClock())  # type: ignore[return-value]
 
 
-def spec(model: str = "ResNet50", gpus: int = 1, *, batch: int = 2048, epochs: int = 5) -> RunSpec:
+def spec(model: str = "ResNet50", gpus: int = 1, *, batch: int = 2048, epochs: int = 5) -> records.RunSpec:
     """A run with a constant per-GPU batch; 0 GPUs is the CPU."""
     if gpus == 0:
-        return RunSpec(
+        return records.RunSpec(
             model=model, device="cpu", n_gpus=0, batch_size=256, epochs=2, script=f"{model}_seq.py"
         )
-    return RunSpec(
+    return records.RunSpec(
         model=model, device="gpu", n_gpus=gpus, batch_size=batch * gpus, epochs=epochs,
         script=f"{model}.py", learning_rate=0.01 * gpus,
     )  # fmt: skip
 
 
-def planned(token: str, task: str, run_id: int, what: RunSpec, at: float = NOW - 4000, **more: Any) -> Change:
+def planned(
+    token: str, task: str, run_id: int, what: records.RunSpec, at: float = NOW - 4000, **more: Any
+) -> Change:
     """A submission with one run; `more` are fields of the submission."""
     name = f"{what.model}-{what.n_gpus}gpu-{token[-6:]}"
     values = {
@@ -131,15 +128,15 @@ def accepted(token: str, job_id: str, at: float = NOW - 3900) -> Change:
     return changes.accepted(token, job_id, at)
 
 
-def observed(token: str, job_id: str, phase: JobPhase, at: float = NOW - 60, **more: Any) -> Change:
+def observed(token: str, job_id: str, phase: records.JobPhase, at: float = NOW - 60, **more: Any) -> Change:
     return changes.observed(token, job_id, phase, seen_at=at, evidence="squeue", **more)
 
 
 def epoch(
     run_id: int, number: int, seconds: float, half: float = 0.013, *, steps: int = 25, accuracy: float = 0.2
 ) -> Change:
-    sample = EpochSample(
-        epoch=number, seconds=Interval.around(seconds, half), printed_seconds=round(seconds), steps=steps,
+    sample = records.EpochSample(
+        epoch=number, seconds=records.Interval.around(seconds, half), printed_seconds=round(seconds), steps=steps,
         ms_per_step=round(seconds / steps * 1000),
         metrics={"loss": 2.2 - 0.05 * number, "accuracy": accuracy + 0.01 * number}, line=4 + 2 * number,
     )  # fmt: skip
@@ -154,11 +151,11 @@ def finished_run(
     token: str,
     task: str,
     run_id: int,
-    what: RunSpec,
+    what: records.RunSpec,
     job_id: str,
     *,
     practice: bool = False,
-    outcome: Outcome = "completed",
+    outcome: records.Outcome = "completed",
 ) -> list[Change]:
     """All changes of a run, from plan to end."""
     first, rest = TIMES[what.n_gpus]
@@ -175,21 +172,28 @@ def finished_run(
     news.append(changes.ended(run_id, outcome))
     news.append(
         observed(
-            token, job_id, JobPhase.FINISHED, NOW - 1900, slurm_state="COMPLETED", start_time=NOW - 2000,
+            token, job_id, records.JobPhase.FINISHED, NOW - 1900, slurm_state="COMPLETED", start_time=NOW - 2000,
             end_time=NOW - 1700, elapsed_s=300.0, exit_code="0:0", node="as01r1b04",
         )
     )  # fmt: skip
     return news
 
 
-def finished_runs(task: str, runs: Iterable[RunSpec]) -> list[Change]:
+def finished_runs(task: str, runs: Iterable[records.RunSpec]) -> list[Change]:
     """All changes of runs 1, 2, … of a task, as jobs 31331, 31332, …"""
     numbered = enumerate(runs, 1)
     return [news for n, run in numbered for news in finished_run(f"lt{n}", task, n, run, str(31330 + n))]
 
 
 def live_run(
-    token: str, task: str, run_id: int, what: RunSpec, job_id: str, epochs: int, *, practice: bool = False
+    token: str,
+    task: str,
+    run_id: int,
+    what: records.RunSpec,
+    job_id: str,
+    epochs: int,
+    *,
+    practice: bool = False,
 ) -> list[Change]:
     """The changes of a run that has finished some of its epochs."""
     first, rest = TIMES[what.n_gpus]
@@ -197,8 +201,8 @@ def live_run(
         planned(token, task, run_id, what, practice=practice),
         accepted(token, job_id),
         observed(
-            token, job_id, JobPhase.RUNNING, NOW - 2, slurm_state="RUNNING", start_time=NOW - 95, elapsed_s=93.0,
-            time_limit_s=1800.0, node="as01r1b04",
+            token, job_id, records.JobPhase.RUNNING, NOW - 2, slurm_state="RUNNING", start_time=NOW - 95,
+            elapsed_s=93.0, time_limit_s=1800.0, node="as01r1b04",
         ),
         changes.started(run_id, images=50_000, framework="Keras"),
     ]  # fmt: skip
@@ -214,7 +218,7 @@ def online(at: float = NOW - 2) -> list[Change]:
     return [changes.connection("online", host=HOST), changes.refreshed(at, at)]
 
 
-def log_text(what: RunSpec, epochs: int) -> str:
+def log_text(what: records.RunSpec, epochs: int) -> str:
     """The log of such a run, as the lab's scripts print it."""
     first, rest = TIMES[what.n_gpus]
     steps = STEPS[what.n_gpus]
@@ -254,7 +258,9 @@ def lab_session(session: FedSession, *, practice: bool = False) -> None:
     waiting = planned("lt000000000000000eee", "10.6", 5, spec("ResNet152", 1, batch=1024), practice=practice)
     session.feed(
         waiting,
-        changes.status("lt000000000000000eee", SubmissionStatus.WAITING, "acc_debug takes one job per user"),
+        changes.status(
+            "lt000000000000000eee", records.SubmissionStatus.WAITING, "acc_debug takes one job per user"
+        ),
         *online(),
     )
     for token, gpus, count in (("bbb", 1, 5), ("ccc", 2, 5), ("ddd", 4, 3)):

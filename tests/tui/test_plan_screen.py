@@ -29,14 +29,7 @@ from labtui.tui.themes import Roles
 from labtui.tui.widgets.frame import TaskList
 from tests import changes
 from tests.tui.clicking import click_words
-from tests.tui.fed_session import (
-    NOW,
-    FedSession,
-    finished_run,
-    finished_runs,
-    online,
-    spec,
-)
+from tests.tui.fed_session import NOW, FedSession, finished_run, finished_runs, online, spec
 from tests.tui.waiting import chooses, focus_at, open_plan, ready, screens, text_of, types, until
 
 WIDE = (120, 40)
