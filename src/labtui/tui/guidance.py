@@ -134,7 +134,7 @@ def remedy(view: View, line: RunLine) -> NextStep:
         return NextStep("", "This is what the task asks for.")
     if view.count("runs", run.task_id).full:
         return NextStep("", NEEDS_NONE)
-    if told := trained_again(view, line) or view.no_help(line):
+    if told := view.no_help(line) or trained_again(view, line):
         return NextStep("", told)
     if run.outcome == "time-limit":
         advice = "The new plan gives it more time, if the queue allows it."
