@@ -237,16 +237,17 @@ def tuning_message(rows: Sequence[ResultRow]) -> str:
     if len(found) < 2:
         return ""
     (last, other), *_, (first, name) = sorted(found, key=lambda each: value_of(each[0].throughput))
+    where = f" on {devices(first.n_gpus)}"
     if not is_more("throughput", first, last):
-        where = f"{clean(rows[0].model)} on {devices(rows[0].n_gpus)}"
-        return f"No setting of {where} is faster beyond the uncertainty"
+        return f"No setting of {clean(first.model)}{where} is faster beyond the uncertainty"
+    where = "" if first.n_gpus == 1 else f",{where}"
     best, worst = first.throughput, last.throughput
     rate = f"{rate_text(best)} {rows[0].configuration.unit} per second"
     times = ratio_text(best.over(worst)) if best and worst and worst.lo > 0 else "many"
     if len(name) + len(other) > 28 and len(found) > 2:
-        return f"{rate} at best, {times} times the slowest of {len(found)} runs"
+        return f"{rate} at best, {times} times the slowest of {len(found)} runs{where}"
     name = name[:1].upper() + name[1:] if name.partition(" ")[0].isalpha() else name  # no "Bf16"
-    return f"{name}: {rate}, {times} times that of {other}"
+    return f"{name}: {rate}, {times} times that of {other}{where}"
 
 
 def study_message(what: str, best: Mapping[str, Mapping[int, Point]], batch: int = 0) -> str:

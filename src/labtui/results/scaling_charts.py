@@ -188,10 +188,7 @@ def tuned_charts(rows: Sequence[ResultRow]) -> Iterator[ChartSpec]:
     for found in tuned:
         data = found[0].configuration.data_set
         end = f"-{specs.slug(data)}" if len(data_sets) > 1 and data else ""
-        chart = _tuning_chart(found, f"tuning{end}{f'-{found[0].n_gpus}' if len(counts) > 1 else ''}")
-        where = f" on {devices(found[0].n_gpus)}"
-        unsaid = chart.message and where not in chart.message and counts != {1}
-        yield replace(chart, message=f"{chart.message},{where}") if unsaid else chart
+        yield _tuning_chart(found, f"tuning{end}{f'-{found[0].n_gpus}' if len(counts) > 1 else ''}")
 
 
 def _tuning_chart(rows: Sequence[ResultRow], key: str) -> ChartSpec:
