@@ -230,6 +230,11 @@ def test_the_name_of_a_line_that_ended_before_the_others_stands_on_no_line_of_th
     lines = chart({1: 2.3, 2: 2.25}, *({at: 2.3 - at / end for at in range(1, 6)} for end in (20, 15)))
     rows = rows_of(replace(lines, unit="", x_axis="epochs"), 60, height)
     assert "┈ ●" not in "".join(rows) and "net0" in "".join(rows)
+    first = Point(x=1, y=47.0, hollow=True)
+    for y in range(3, 30):
+        line = replace(lines.series[0], points=(first, Point(x=2, y=y / 4), Point(x=5, y=y)))
+        rows = rows_of(replace(lines, series=(line,), unit="s", x_axis="epochs"), 60, height)
+        assert not any("┈" in row for row in rows if "warm-up" in row)
 
 
 def test_sizes_that_are_close_have_their_ticks_and_their_names_where_these_have_room():

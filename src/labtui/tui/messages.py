@@ -29,11 +29,6 @@ from labtui.domain.model import plural
 from labtui.domain.terminal_text import display_text
 
 
-def takes_text(app: App[Any]) -> bool:
-    """Whether a letter typed now goes into a text: no dialog that comes by itself may take it."""
-    return app.focused is not None and app.focused.check_consume_key("a", "a")
-
-
 class ScreenPrompter:
     """Answers the worker's questions (password, passphrase, code, host key) with a modal of the app."""
 
@@ -62,7 +57,7 @@ class ScreenPrompter:
         """Push the modal for a question once no text is typed, and pass its answer to `answered`."""
         from labtui.tui.screens.modals import prompt_screen
 
-        if takes_text(app):
+        if app.focused is not None and app.focused.check_consume_key("a", "a"):  # a letter typed now is text
             app.notify(f"{question.host} asks a question: leave the text to answer it.")
             app.set_timer(1.0, partial(self.show, app, question, answered))
         else:

@@ -294,7 +294,8 @@ class _Drawing:
         if beyond := [p for series in self.measured for p in series.points if self._beyond(p)]:
             top = max(beyond, key=lambda point: point.y)
             text = f" {'up to ' if len(beyond) > 1 else ''}{specs.value_text(self.spec, top, seconds=True)}, warm-up "
-            self._write([(self._column(top.x) + 1, row) for row in (0, 1)], text, self.look.quiet, 0)
+            rows = sorted((0, 1), key=self.tick_rows.count)  # best off the grid
+            self._write([(self._column(top.x) + 1, row) for row in rows], text, self.look.quiet, 0)
 
     def _draw_cursor(self) -> None:
         x, at = self.cursor.x, self.cursor.series
