@@ -282,14 +282,12 @@ async def test_a_failed_run_says_what_to_do(session):
 
 async def test_the_export_says_that_it_goes_on_and_what_it_wrote(filled_session, monkeypatch):
     started: list[Future[str]] = []
-    hear: list[Callable[[str], None]] = []
-    remarked: list[Callable[[list[str]], None]] = []
+    hear: list[tuple[Callable[[Any], None], ...]] = []
 
     def export_all(folder: Any, told: Callable[[str], None], noted: Any) -> Future[str]:
         assert folder == filled_session.folder.path
-        remarked.append(noted)
         started.append(Future())
-        hear.append(told)
+        hear.append((told, noted))
         return started[-1]
 
     monkeypatch.setattr("labtui.tui.screens.main.export_all", export_all)
@@ -298,12 +296,12 @@ async def test_the_export_says_that_it_goes_on_and_what_it_wrote(filled_session,
         await until(pilot, lambda: "still under way" in text_of(app))
         await pilot.press("c")  # the screens go on meanwhile
         await until(pilot, lambda: app.main.pane == "charts" and "Exporting" in text_of(app))
-        hear[0]("3 of 11: deck.pptx")
+        hear[0][0]("3 of 11: deck.pptx")
         await until(pilot, lambda: "Exporting 3 of 11: deck.pptx" in text_of(app))
         started[0].set_result("Written: deck.pptx.")
         await until(pilot, lambda: "Written: deck.pptx." in text_of(app) and "Exporting" not in text_of(app))
         await until(pilot, lambda: app.main.query("Toast").last().region.corners[2:] == (80, 23))
-        remarked[0](["no author", "no answer"])
+        hear[0][1](["no author", "no answer"])
     async with screens(filled_session, size=(80, 24)) as (app, pilot):  # the next day
         await pilot.press("exclamation_mark")
         await until(pilot, lambda: "The last export with x" in text_of(app) and "  no author" in text_of(app))

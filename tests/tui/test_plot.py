@@ -228,13 +228,13 @@ def test_what_still_runs_is_hollow_and_so_far_and_the_cursor_has_a_mark_and_a_li
 @pytest.mark.parametrize("height", [9, 12, 14, 20])
 def test_the_name_of_a_line_that_ended_before_the_others_stands_on_no_line_of_the_grid(height):
     lines = chart({1: 2.3, 2: 2.25}, *({at: 2.3 - at / end for at in range(1, 6)} for end in (20, 15)))
-    rows = rows_of(replace(lines, unit="", x_axis="epochs"), 60, height)
-    assert "┈ ●" not in "".join(rows) and "net0" in "".join(rows)
+    rows = "".join(rows_of(replace(lines, unit="", x_axis="epochs"), 60, height))
+    assert "┈ ●" not in rows and "net0" in rows
     first = Point(x=1, y=47.0, hollow=True)
     for y in range(3, 30):
         line = replace(lines.series[0], points=(first, Point(x=2, y=y / 4), Point(x=5, y=y)))
-        rows = rows_of(replace(lines, series=(line,), unit="s", x_axis="epochs"), 60, height)
-        assert not any("┈" in row for row in rows if "warm-up" in row)
+        alone = rows_of(replace(lines, series=(line,), unit="s", x_axis="epochs"), 60, height)
+        assert not any("┈" in row for row in alone if "warm-up" in row)
 
 
 def test_sizes_that_are_close_have_their_ticks_and_their_names_where_these_have_room():
