@@ -126,7 +126,9 @@ def _spread(items: list[pytest.Item]) -> list[pytest.Item]:
     waiting = [groups.pop(name) for name in LONGEST_FIRST if name in groups] + [*groups.values()]
     ordered = [item for group in waiting[:AT_ONCE] for item in group]
     later = waiting[AT_ONCE:]
-    gap = len(long) // (len(later) + 1)
+    gap = len(long) // (
+        2 * len(later) + 1
+    )  # no group begins in the last half, so that none is left at the end
     for number, group in enumerate(later):
         ordered += [*long[number * gap : (number + 1) * gap], *group]
     return [*ordered, *long[len(later) * gap :], *quick]

@@ -17,7 +17,6 @@ from typing import Any
 IMAGES_FILE = "rehearsal.json"
 """A file in a data set's folder: the number of images of each part (``train``, ``val``)."""
 _WALK = os.walk
-_WAIT_S = 0.1
 _IN_RANK_0 = "LABTUI_PRACTICE_FOR_ALL"
 """Set in the process of rank 0."""
 
@@ -79,7 +78,7 @@ def _run_rank_0(argv: list[str], environment: dict[str, str], rank: int) -> int:
     done = folder / f"rank-0.{os.environ.get('SLURM_STEP_ID', '0')}"
     if rank:
         while not done.exists() or not (ended := done.read_text(encoding="ascii")):
-            time.sleep(_WAIT_S)
+            time.sleep(0.1)
         return int(ended)
     import subprocess  # not needed by the waiting ranks
 
