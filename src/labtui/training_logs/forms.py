@@ -12,6 +12,7 @@ from importlib import resources
 from typing import Any
 
 import msgspec
+import re2
 from msgspec.structs import replace
 
 from labtui.domain.model import Device, Interval, Program
@@ -50,11 +51,10 @@ class Form(msgspec.Struct, frozen=True):
 
 
 def _make_form(row: dict[str, Any]) -> Form:
-    line = runs.compiled(row.pop("line"))
     named = {"framework": row["form"]} if "form" in row and row.get("about") != "begun run" else {}
     facts = RunFacts(**{**named, **row.pop("facts", {})})
     own = {name: row.pop(name) for name in ("word", "says", "example", "form", "cut") if name in row}
-    return Form(line=line, facts=facts, more=row, **own)
+    return Form(line=runs.compiled(row.pop("line")), facts=facts, more=row, **own)
 
 
 def _facts_of(form: Form, groups: Groups) -> RunFacts:
@@ -150,6 +150,8 @@ FORMS_READ: tuple[str, ...] = tuple(_FILE["read"])
 """What is read, in words, for people."""
 TABLE = tuple(_make_form(row) for row in _FILE["form"])
 _ROWS = tuple((row.word, row.read) for row in TABLE)
+_WORDS = re2.compile("|".join(re.escape(row.word) for row in TABLE))
+"""A quick filter: no row is tried on a line without any of these (those of an epoch surely have one)."""
 
 
 class Forms:
@@ -191,8 +193,7 @@ def _read_keras(text: str, line: LogLine) -> Sequence[Said] | None:
     summary = read_summary(text, line.head, line.before, line.continues)
     if isinstance(summary, Summary):
         return (summary,)
-    begins = line.head or text if summary else text
-    first = read_first_step(begins) if summary or " 1/" in f" {text}" else None
+    first = read_first_step((summary and line.head) or text) if summary or " 1/" in f" {text}" else None
     return (first,) if first is not None else () if summary else None
 
 
@@ -200,7 +201,7 @@ def _read_by_table(text: str, line: LogLine) -> Sequence[Said] | None:
     at = None
     if text.startswith("[") and (stamp := runs.EXPRESSIONS["stamp"].match(text)) is not None:
         text, at = text[stamp.end() :], utc_seconds(stamp[1], "%m/%d/%Y %I:%M:%S %p")
-    for word, read in _ROWS:
+    for word, read in _ROWS if "poch" in text or _WORDS.search(text) else ():
         if word in text and (said := read(line.number, text, at)) is not None:
             return said
     return None
