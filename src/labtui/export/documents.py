@@ -117,7 +117,9 @@ def block_height(block: Block, width: float = WIDTH, size: float = 18) -> float:
     if isinstance(block, Listing):
         return 3.75
     size = NOTE_SIZE if block.style == "note" else size
-    lines = line_count("".join(map(run_text, block.runs)), width - 0.3 * block.level, size)
+    # a letter of code is as wide as an A
+    text = "".join("A" * len(run.text) if run.mono else run_text(run) for run in block.runs)
+    lines = line_count(text, width - 0.3 * block.level, size)
     return (lines * 1.23 + 0.28 * (size > 12)) * size / 72
 
 

@@ -103,7 +103,7 @@ def _with_question(answer: Answer) -> list[Any]:
 def _code_line(line: CodeLine) -> Paragraph:
     begin = Run(f"{line.number:>4} {line.change.strip('@') or ' '} ", mono=True, tone="quiet")
     part = Run(f"   {line.part}" if line.part else "", bold=True, tone="accent")
-    return Paragraph((begin, Run(line.text[:130], mono=True), part))
+    return Paragraph((begin, Run(line.text, mono=True), part))
 
 
 def _fill_paragraph(target: Any, paragraph: Paragraph, size: float) -> None:
