@@ -230,6 +230,10 @@ def test_one_network_has_its_analysis_several_what_compares_them_and_what_says_n
     assert len(drawn) == 6 and sum(each.name != each.group for each in drawn) == 1, "of repeats which is said"
     many = compute_results([run(0, [9, 5], model=f"net {at}") for at in range(7)])
     assert "epochs" in by_key(catalogue(many)) and "epochs" not in by_key(lab_charts(many))
+    beside = compute_results([*every[:3], run(1, [9, 5], model="own")])
+    drawn = [chart.series for chart in lab_charts(beside)]
+    assert all(drawn.count(each) == 1 for each in drawn), "one network is compared with nothing"
+    assert {"epochs"} <= by_key(lab_charts(compute_results([run(0, [9, 5], model=None)]))).keys()
     lone = of_rows(results, [row for row in results.rows if row.n_gpus == 1])
     assert {chart.family for chart in catalogue(lone)}.isdisjoint({"cpu-gpu", "efficiency-loss"})
     assert all(chart.measured for chart in catalogue(lone)) and catalogue(of_rows(results, ())) == ()

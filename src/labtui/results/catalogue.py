@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from labtui.results import charts as specs
 from labtui.results import measured, messages, scaling_charts
 from labtui.results.charts import ChartSpec, Look, Point, Series, distinct, interval_point, make_chart, slug
-from labtui.results.grouping import devices
+from labtui.results.grouping import UNKNOWN, devices
 from labtui.results.measured import MeasuredRun, accuracy_curves, best_curve, grouped, policy, steady_samples
 from labtui.results.numbers import percent_text, round_epochs, tick_text
 from labtui.results.rows import Results, of_rows, without_small
@@ -80,12 +80,13 @@ def lab_charts(results: Results) -> tuple[ChartSpec, ...]:
     there = networks(results)
     several = len(there) > 1
     named = [
-        replace(chart, key=f"{chart.key}-{slug(chart.model)}")
+        replace(chart, key=f"{chart.key}-{slug(chart.model)}" if several or name != UNKNOWN else chart.key)
         for name in there
         for chart in _charts(results, name)
         if not (several and chart.family == "efficiency-loss")  # one chart shows it of all networks
     ]
-    together = [chart for chart in _charts(results, None) if not chart.model] if several else []
+    alone = [chart.series for chart in named]  # where all others have a single mark, it is nothing else
+    together = (c for c in _charts(results, None) if several and not c.model and c.series not in alone)
     few = (chart for chart in together if chart.x_axis != "epochs" or len(chart.measured) <= MAX_LINES)
     return with_unique_keys([*named, *few])
 
