@@ -399,7 +399,7 @@ def test_every_chart_of_every_edition_is_drawn_and_no_labels_meet():
     for spec in seen.values():
         figure = drawn(spec)
         for axes in figure.axes:
-            boxes = [text.get_window_extent() for text in axes.texts if text.get_gid() == "name"]
+            boxes = [each.get_window_extent() for each in (*axes.texts, axes._left_title) if each.get_text()]
             for one, other in itertools.combinations(boxes, 2):
                 assert not one.shrunk(1, 0.8).overlaps(other.shrunk(1, 0.8)), spec.key
             assert all(box.x1 <= figure.bbox.width + 2 for box in boxes), spec.key

@@ -246,7 +246,7 @@ def mark_numbers(spec: ChartSpec, series: Series) -> Iterable[tuple[Point, str, 
     """The numbers of the marks before the last, and their places: -1 left or below, 1 right or above, 0 beside.
 
     A rising line has room at its upper left; the lower of two marks, the ideal's included, is labelled on the other
-    side. The baseline's 1.00 has no number. In a panel of one line only the first mark has one.
+    side. The baseline's 1.00 has no number. In a panel of one line only the first mark has one, off the line.
     """
     points, every = series.points, has_numbers(spec)
     for at, point in enumerate(points[:-1] if every else points[: len(points) > 1]):
@@ -255,7 +255,7 @@ def mark_numbers(spec: ChartSpec, series: Series) -> Iterable[tuple[Point, str, 
         if at == 0 and spec.unit in ("×", "%") and abs(point.y - 1) < 1e-9:
             continue
         if not every:
-            yield point, value_text(spec, point), 1, 0
+            yield point, value_text(spec, point), 1, -1 if points[1].y > point.y else 1
             continue
         rivals = [p.y for each in spec.series for p in each.points if p.x == point.x]
         upper = point.y > min(rivals) or len(rivals) == 1

@@ -138,7 +138,7 @@ def _draw_panels(part: Any, spec: ChartSpec, parts: Sequence[ChartSpec]) -> None
         axes.set_axis_off()
     for axes, each in zip(grid.flat, parts, strict=False):
         name = "\n".join(textwrap.wrap(clean(each.heading), 75 // columns + 6)[:2])
-        axes.set_title(name, size=drawing.TEXT_SIZE)
+        axes.set_title(name, size=drawing.TEXT_SIZE, pad=22)  # a number may stand above the first mark
         draw_lines(axes, each, named=True)
         axes.grid(visible=True, axis="y")
     if len(parts) < grid.size:  # the names of the last reach into the free place
