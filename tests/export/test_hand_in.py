@@ -18,15 +18,7 @@ from labtui.export import drawing, export_lab, lab_plots
 from labtui.export import pages as pages_module
 from labtui.export import plots as plots_module
 from labtui.export.documents import _json_value, chart_height, pdf, picture_size
-from labtui.export.drawing import (
-    PRACTICE_LINE,
-    chart_rows,
-    chart_style,
-    chart_text,
-    end_texts,
-    panels,
-    rows_of,
-)
+from labtui.export.drawing import PRACTICE_LINE, chart_rows, chart_style, chart_text, panels, rows_of
 from labtui.export.hand_in import Listing, Paragraph, Picture
 from labtui.export.markdown import blocks_of, own_part
 from labtui.export.pages import AS_BARS, default_pages, hand_in
@@ -601,7 +593,7 @@ def test_the_accuracy_of_many_runs_has_a_panel_for_each_and_what_a_gpu_did_last_
     chart = job_gpu_chart(samples, "7_1")
     assert chart.key == "gpu-utilization-7_1" and "job 7_1" in chart.title
     twice = job_gpu_chart([replace(each, index=at, name=f"GPU {at}") for at in (1, 0) for each in samples])
-    assert list(end_texts(twice, named=True).values()) == ["GPU 0", "GPU 1"]
+    assert list(drawing.end_texts(twice, named=True).values()) == ["GPU 0", "GPU 1"]
     (axes,) = drawn(twice).axes
     assert words_of(axes.get_legend().get_texts()) == ["GPU 0", "GPU 1"]
     assert [each.hue for each in twice.series] == [0, 1]
