@@ -42,14 +42,14 @@ with Session.open(sys.argv[1]) as session:
 # getrusage() would tell the peak of the process that started this one where that was larger.
 print(int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1]) // 1024)
 """
-SIZE = 50_000_000
+SIZE = 100_000_000
 
 
 def test_a_large_log_is_copied_in_little_memory(cluster, student, tmp_path):
-    """Some lines, then 50 MB without one, then some lines: made by truncate, so that only copying takes time."""
+    """Some lines, then 100 MB without one, then some lines: made by truncate, so that only copying takes time."""
     folder = make_lab(tmp_path / "lab", student, student.port)
     with Session.open(folder.path) as session:
-        token = submit(session, student, "seq 1 1000; sleep 1; false\n")  # a failed job's log is whole sooner
+        token = submit(session, student, "seq 1 1000; sleep 1; true\n")
         wait_until(lambda: complete(session.state.submissions[token]), what="the small log")
         item = session.state.submissions[token]
         path = cluster.outside(item.remote_logs["out"].replace("%j", item.job.job_id))
@@ -65,7 +65,7 @@ def test_a_large_log_is_copied_in_little_memory(cluster, student, tmp_path):
     assert done.returncode == 0, done.stderr
     megabytes = int(done.stdout)
     print(f"peak memory {megabytes} MB")
-    assert megabytes < 110, "76 MB are the program's own"
+    assert megabytes < 150
     mirrored = next((folder.path / "logs").glob("*.out"))
     assert subprocess.run(["cmp", str(mirrored), str(path)], check=False).returncode == 0
 
