@@ -129,7 +129,8 @@ def test_every_line_of_a_chart_of_laws_is_drawn_whole():
 
 
 def test_the_ideal_is_named_at_its_bar_and_no_two_ticks_of_percent_have_one_text():
-    runs = (measured_run(n, [13.0 / n + 2] * 3, model=m) for n in (1, 2, 4) for m in ("a", "b"))
+    sizes = (("a", (1, 2, 4)), ("b", (1, 4)))
+    runs = (measured_run(n, [9, 13.0 / n + 1, 13.0 / n + 3], model=m) for m, ns in sizes for n in ns)
     results = compute_results(runs)
     (spec,) = (replace(each, kind="bars") for each in catalogue(results) if each.family == "speedup")
     slide = (slides := Presentation()).slides.add_slide(slides.slide_layouts[6])
@@ -137,6 +138,13 @@ def test_the_ideal_is_named_at_its_bar_and_no_two_ticks_of_percent_have_one_text
     assert chart._chartSpace.xpath("//c:ser[c:tx//c:v='ideal']//a:t/text()") == ["ideal"]
     assert chart._chartSpace.xpath("//c:legendEntry[c:delete/@val='1']/c:idx/@val") == ["2"]
     assert not add_chart(slide, spec, (0, 0, 8, 4), named=False).has_legend, "as in the PDF"
+    for each, moved in ((spec, 1), (replace(catalogue(results)[0], kind="bars"), -1)):
+        space = add_chart(slide, each, (0, 0, 8, 4))._chartSpace
+        places = space.xpath("//c:ser[c:tx//c:v!='ideal']//c:dLbl//c:y/@val")
+        assert places and all(float(y) * moved > 0 for y in places), "no error bar runs through a number"
+    for kind in ("bars", "lines"):
+        space = add_chart(slide, replace(each, kind=kind), (0, 0, 8, 4))._chartSpace
+        assert space.xpath("//c:ser[c:tx//c:v='b']//c:plus//c:pt/@idx") == ["0", "2"], "as its marks are"
     for most, form in ((0.715, "0.0 %"), (0.9, "0 %")):
         points = Point(x=1, y=0.712), Point(x=2, y=most)
         line = make_chart("batch-accuracy", [Series(name="a", points=points)])

@@ -85,14 +85,14 @@ def _add_label(native: Any, at: int, text: str, colour: Any, side: Any, *, bold:
     return label._dLbl
 
 
-def _add_error_bars(native: Any, spec: ChartSpec, series: Series) -> None:
+def _add_error_bars(native: Any, spec: ChartSpec, series: Series, xs: list[float]) -> None:
+    """Add the bounds of the points of a series whose rows are at `xs`."""
     if spec.over_time or spec.x_axis == "names" or not any(is_tall(spec, p) for p in series.points):
         return
-    ends = zip(*map(bounds, series.points), strict=True)
-    parts = ""
-    for tag, values in zip(("minus", "plus"), ends, strict=True):
-        rows = "".join(f'<c:pt idx="{at}"><c:v>{value!r}</c:v></c:pt>' for at, value in enumerate(values))
-        parts = f'<c:{tag}><c:numLit><c:ptCount val="{len(values)}"/>{rows}</c:numLit></c:{tag}>' + parts
+    parts, ends = "", [(xs.index(point.x), bounds(point)) for point in series.points]
+    for side, tag in ((1, "plus"), (0, "minus")):
+        rows = "".join(f'<c:pt idx="{at}"><c:v>{end[side]!r}</c:v></c:pt>' for at, end in ends)
+        parts += f'<c:{tag}><c:numLit><c:ptCount val="{len(xs)}"/>{rows}</c:numLit></c:{tag}>'
     kind = '<c:errBarType val="both"/><c:errValType val="cust"/><c:noEndCap val="0"/>'
     before = next(each for each in map(native._element.find, (qn("c:xVal"), qn("c:cat"))) if each is not None)
     before.addprevious(parse_xml(f'<c:errBars {nsdecls("c")}><c:errDir val="y"/>{kind}{parts}</c:errBars>'))
@@ -194,7 +194,7 @@ def _set_shade(colour: Any, look: Look) -> None:
 
 
 def _mark_points(native: Any, spec: ChartSpec, series: Series, look: Look) -> None:
-    _add_error_bars(native, spec, series)
+    _add_error_bars(native, spec, series, _x_values(spec, series))
     places = {x: at for at, x in enumerate(_x_values(spec, series))}
     hollow = [p.x for p in series.points if p.hollow or (p.live and not spec.over_time)]
     for x in places.keys() - {point.x for point in series.points}:
@@ -293,7 +293,7 @@ def _style_bars(chart: Any, spec: ChartSpec, *, named: bool) -> None:
     side = xl.XL_LABEL_POSITION.INSIDE_END if inside else xl.XL_LABEL_POSITION.OUTSIDE_END
     side = xl.XL_LABEL_POSITION.CENTER if lost else side
     plot.gap_width, plot.overlap = 60, 100 if lost or (inside and len(shown) == 2) else -4
-    best = drawing.best_bar(spec)
+    best, top = drawing.best_bar(spec), 1.15 * max(p.y + bounds(p)[1] for s in shown for p in s.points)
     for native, series in zip(plot.series, shown, strict=True):
         if series.role == "ideal":
             native.format.fill.background()
@@ -301,7 +301,7 @@ def _style_bars(chart: Any, spec: ChartSpec, *, named: bool) -> None:
             native.format.line.dash_style = MSO_LINE_DASH_STYLE.DASH
             _add_label(native, len(series.points) - 1, "ideal", QUIET, xl.XL_LABEL_POSITION.OUTSIDE_END)
             continue
-        _add_error_bars(native, spec, series)
+        _add_error_bars(native, spec, series, [x for x, _ in _categories(spec)])
         fill = native.format.fill
         fill.solid()
         part = COLOUR_OF_PART.get(series.name, -1)
@@ -316,7 +316,10 @@ def _style_bars(chart: Any, spec: ChartSpec, *, named: bool) -> None:
                 text = value_text(spec, point).removesuffix("×").removesuffix(" points")
                 pale = point.hollow or point.live or (flat and not lost and point is not best)
                 ink = THEME.BACKGROUND_1 if dark and not pale else THEME.TEXT_1
-                _add_label(native, at, text, ink, side, bold=inside or lost)
+                label = _add_label(native, at, text, ink, side, bold=inside or lost)
+                if is_tall(spec, point) and not (lost or flat):  # its number stands beyond its error bar
+                    below, above = bounds(point)
+                    _move(label, "c:idx", 0, (min(below, point.y / 2) if inside else -above) * 0.68 / top)
                 if pale:
                     other = native.points[at].format.fill
                     other.solid()
@@ -331,4 +334,4 @@ def _style_bars(chart: Any, spec: ChartSpec, *, named: bool) -> None:
     _, up = _style_axes(chart, drawing.rows_label(spec) if flat else clean(spec.x_label))
     up.tick_label_position = xl.XL_TICK_LABEL_POSITION.NONE
     if not lost:
-        up.minimum_scale, up.maximum_scale = 0, 1.15 * max(p.y for s in shown for p in s.points)
+        up.minimum_scale, up.maximum_scale = 0, top
