@@ -128,11 +128,8 @@ def test_runs_that_are_still_to_be_made_are_named_on_their_page(tmp_path):
 
     pages = document_of(lab, one_fails).pages
     shown = "".join(page_text(each) for each in pages if each.kicker.startswith("10.6"))
-    assert (
-        "ResNet152 · 1 GPU: run 6 ran out of memory." in shown
-        and "2 GPUs: run 7 is" in shown
-        and "`labtui retry`" not in shown
-    )
+    assert "ResNet152 · 1 GPU: run 6 ran out of memory." in shown and "2 GPUs: run 7 is" in shown
+    assert "`labtui retry`" not in shown
     assert "There is no one-GPU run of this model trained in the same way, so there is no speedup." in shown
 
 
@@ -176,9 +173,7 @@ def test_what_a_task_is_compared_with_does_not_stand_for_its_own_runs(tmp_path):
 def test_the_edition_decides_what_is_drawn_as_bars_and_open_questions_are_one_line(tmp_path):
     document = hand_in(contents := make_lab(tmp_path / "lab", "hpc4ai-ch10").contents())
     *tasks, sources = [page.task or page.kind for page in default_pages(contents)]
-    assert (tasks, sources) == ([f"10.{task}" for task in range(3, 8)], "sources"), (
-        "of an edition without pages"
-    )
+    assert (tasks, sources) == ([f"10.{n}" for n in range(3, 8)], "sources"), "of an edition without pages"
     for texts in (map(page_text, document.pages), document.notes):
         assert any("questions 1, 2, 3, 4, 5 (answers/10.5.md)" in text for text in texts)
     files = [note.partition("answers/")[2] for note in document.notes if "No answer yet" in note]
@@ -546,9 +541,8 @@ def charts_on(tmp_path, edition, task):
 
 
 def test_numbers_of_bars_stand_apart_and_lines_of_one_colour_are_named_in_each_chart(tmp_path):
-    for charts in charts_on(tmp_path, "sa-miri-2025-pg", "10.9") + charts_on(
-        tmp_path, "cc-mei-2025-lab5", "8"
-    ):
+    pages = charts_on(tmp_path, "sa-miri-2025-pg", "10.9") + charts_on(tmp_path, "cc-mei-2025-lab5", "8")
+    for charts in pages:
         axes = drawn(*charts, width=12.1, height=3).axes[0]
         numbers = [each.get_window_extent() for each in axes.texts]
         assert max(each.width for each in numbers[:6]) < 1.3 * axes.patches[0].get_window_extent().width

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from labtui.domain.model import EpochSample, Interval
 from labtui.export.tables import csv_text, markdown_text
-from labtui.results.catalogue import accuracy_chart, epoch_chart, lab_charts
+from labtui.results.catalogue import lab_charts
 from labtui.results.compute import compute_results
 from labtui.results.measured import MeasuredRun
 from labtui.results.report import accuracy_json, report_text, results_json
@@ -52,7 +52,5 @@ def test_anything_can_be_computed_shown_and_written(measured):
     json.dumps(accuracy_json(results), allow_nan=False)
     charts = lab_charts(results)
     assert len({chart.key for chart in charts}) == len(charts)
-    epoch_chart(results)
-    accuracy_chart(results)
     assert "\x1b" not in report_text(results, sources=True) + markdown_text(results, "")
     csv_text(results)

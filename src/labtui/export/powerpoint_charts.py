@@ -299,7 +299,9 @@ def _style_bars(chart: Any, spec: ChartSpec, *, named: bool) -> None:
             native.format.fill.background()
             native.format.line.color.theme_color = QUIET
             native.format.line.dash_style = MSO_LINE_DASH_STYLE.DASH
-            _add_label(native, len(series.points) - 1, "ideal", QUIET, xl.XL_LABEL_POSITION.OUTSIDE_END)
+            last = len(series.points) - 1  # of the last bar an error bar may reach beyond the ideal
+            label = _add_label(native, last, "ideal", QUIET, xl.XL_LABEL_POSITION.OUTSIDE_END)
+            _move(label, "c:idx", 0, (series.points[last].y / top - 1 / 1.15) * 0.68)
             continue
         _add_error_bars(native, spec, series, [x for x, _ in _categories(spec)])
         fill = native.format.fill
