@@ -93,6 +93,14 @@ def test_a_rate_without_epochs_is_a_throughput_in_the_lab_folder_too(bench):
     assert (row.throughput.value, row.origins[0].line) == (466.31, 2)
 
 
+@pytest.mark.parametrize(("name", "known"), [("ResNet50.py", False), ("run_log.py", False), ("ResNet50_seq.py", True)])
+def test_a_script_that_the_student_changed_may_train_on_other_images_than_the_editions(bench, name, known):
+    (bench.path / "scripts" / name).write_text("print('my own training')\n")
+    run_one(bench, b"".join(b"Epoch %d/5 | time: 0.64s\n" % number for number in range(1, 6)))
+    (row,) = bench.session.results().measured
+    assert (row.throughput is not None) == (not any("--images" in note for note in row.notes)) == known
+
+
 @pytest.mark.parametrize(("out", "place"), [
     (b"it begins\n", ("err", 3)), (b"Model ResNet50 1 GPUs\n", ("err", 3)), (keras_log(40, 14, 14, 14, 14), ("out", 7)),
 ])  # fmt: skip

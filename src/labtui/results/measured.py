@@ -160,7 +160,7 @@ def _from_run_state(run: RunState, state: LabState, scripts: Collection[str]) ->
         no_gpu=run.ran_on_cpu,
         task_id=run.task_id,
         data_set=run.spec.data_set,
-        takes_images=not own and not run.spec.variant,
+        takes_images=not (own or run.spec.variant or (submission and submission.edited)),
         startup=_startup(submission, state) if submission and not submission.practice else None,
     )
 

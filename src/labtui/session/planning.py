@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -121,6 +121,7 @@ def plan(
         remote_logs=logs_of(named, remote_dir, user=session.user),
         log_names=log_names_of(named),
         script_hashes={name: digest_of(data) for name, data in files.items()},
+        edited=not started_files(draft, files) <= session.folder.unchanged_scripts(files),
         practice=session.practice,
         accepted=tuple(accepted),
         **named.request_fields,
@@ -145,6 +146,14 @@ def _files_of(session: Session, draft: SubmissionDraft, script: str | None, toke
         context = JobContext(token=token, edition=lab, practice=practice, user=session.user)
         script = job_script(draft, session.profile, context, session.folder.template(draft.form))
     return files | {SCRIPT_NAME: script.replace("\r\n", "\n").encode()}
+
+
+def started_files(draft: SubmissionDraft, files: Mapping[str, bytes]) -> set[str]:
+    """The files that the runs of a draft start or import."""
+    from labtui.preflight.findings import imported_files
+
+    texts = {name: data.decode("utf-8", "replace") for name, data in files.items()}
+    return texts.keys() & imported_files({run.script for run in draft.runs}, texts)
 
 
 def run_of(state: LabState, run_id: int) -> RunState:

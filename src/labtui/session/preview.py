@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from labtui.domain.model import Interval, SubmissionDraft
 from labtui.domain.state import LabState, SubmissionState
 from labtui.session.folder import SCRIPT_NAME, SHELL_SUFFIXES, list_remote, sent_as
-from labtui.session.planning import BY_HAND, plan
+from labtui.session.planning import BY_HAND, plan, started_files
 from labtui.session.settings import login_of
 
 if TYPE_CHECKING:
@@ -119,14 +119,11 @@ class FileChange(msgspec.Struct, frozen=True):
 
 
 def _files(session: Session, sent: Mapping[str, bytes], draft: SubmissionDraft) -> tuple[FileChange, ...]:
-    from labtui.preflight.findings import imported_files
-
     files, task = sorted(sent.items()), session.edition.task(draft.task_id)
     copies = task.copies_to_start if task is not None else ()
     begun = {copy for original, copy in copies if sent.get(copy) == sent.get(original)}  # still unchanged
     changed = set(list_remote()) - session.folder.unchanged_scripts(sent) - begun
-    texts = {name: data.decode("utf-8", "replace") for name, data in files}
-    used = imported_files({run.script for run in draft.runs}, texts)
+    used = started_files(draft, sent)
     return tuple(FileChange(name, len(data), name in changed, name in used) for name, data in files)
 
 
