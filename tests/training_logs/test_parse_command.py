@@ -162,11 +162,7 @@ def test_a_log_named_twice_is_read_once_and_numbers_that_json_does_not_know_are_
     first, second = parse_files([str(path), str(path)])
     assert first is second
     assert main(["parse", "--json", str(path)]) == 0
-
-    def refuse(word: str) -> float:
-        raise AssertionError(word)
-
-    answer = json.loads(capsys.readouterr().out, parse_constant=refuse)
+    answer = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
     (epoch,) = answer["files"][0]["runs"][0]["epochs"]
     assert epoch["metrics"] == {"loss": None, "accuracy": None, "val_loss": 0.5}
     assert epoch["not_finite"] == {"loss": "nan", "accuracy": "inf"}

@@ -38,6 +38,7 @@ STOP, LINE = (
     mllog("epoch_stop", epoch_num=1, seconds=31.25), "13/13 - 31s - loss: 2.26 - 31s/epoch - 2s/step\n",
 )  # fmt: skip
 TIMM = "Train: 0 [   0/196 (  0%)]  Loss: 6.9 (6.9)  Time: 0.345s, 2968.12/s  (0.350s, 2925.71/s)  LR: 1.0e-06  Data: 0.010 (0.012)\n"
+XLA = "| Training Device=xla:0/{} Epoch=1 Step={} Loss=6.8 Rate={} GlobalRate=45.84 Time=06:13:36\n"
 LAUNCH = "+ python bind_launch.py {}--epochs 70 --batch_size 64\n"
 EVERY_RANK = (
     "TensorFlow:  1.12\nModel:       resnet50\nBatch size:  128 global\n             32 per device\nStep\tImg/sec\ttotal_loss\n"
@@ -220,6 +221,10 @@ CASES = {
         "- -: 1*=6.5, unfinished | - -: 1*=10, completed"),
     "a trainer's rate after an unfinished fit": (keras(1, 2, 5) + TRAINER.format(404.161), "- -: 1*=13.6 2=13.6, unfinished | - -:, 404.161/s, completed"),
     "timm's rate after an unfinished fit": (keras(1, 2, 5) + 2 * (TIMM + "*** Best metric: 71.5 (epoch 2)\n"), "- -: 1*=13.6 2=13.6, unfinished | - -:, 2925.71/s, completed | - -:, 2925.71/s, completed"),
+    "two trainings of timm": ("".join(TIMM.replace("   0/", f"{n:4d}/").replace("2925.71", rate) for rate in ("1000.0", "3000.0") for n in (0, 50, 195)),
+        "- -:, 1000/s, unfinished | - -:, 3000/s, unfinished"),
+    "two of PyTorch/XLA, each of two processes": ("".join(XLA.format(n % 2, 20 * (n // 2), rate + n) for rate in (100, 400) for n in (0, 1, 3, 5, 2, 4)), "- -:, 102/s, unfinished, woven | - -:, 402/s, unfinished, woven"),
+    "two trainings of nanoGPT": ("tokens per iteration will be: 1,000\n" + "".join(f"iter {n}: loss 8.0, time {ms}.00ms, mfu 3.00%\n" for ms in (500, 250) for n in (0, 10, 20)), "- -:, 2000/s, 0.5000 to 0.5000 s a batch, unfinished | - -:, 0.2500 to 0.2500 s a batch, unfinished"),
     "a header that comes again is another training of one epoch": (keras(1, 1, 1) * 3, "- -: 1*=13.6, completed | - -: 1*=13.6, completed | - -: 1*=13.6, completed"),
     "a fit after PyTorch's lines": (PYTORCH + imagenet(0, 20, 1) + keras(1, 2, 5), "ResNet50 - x 128: 1*=10, 256/s, completed | - -: 1*=13.6 2=13.6, unfinished"),
     "hand-written epochs, then bars": ("".join(f"Epoch {n} | Time: 10.{n}0s\n" for n in (1, 2, 3)) + "".join(f"Epoch {n}: 100%|###| 196/196 [05:31<00:00, 0.6it/s]\n" for n in (1, 2, 3)),

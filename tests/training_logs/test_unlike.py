@@ -115,13 +115,6 @@ def test_a_number_beyond_all_bounds_is_no_number():
     assert (run.batch_size, run.n_gpus, run.gpu_lines) == (None, None, ())
 
 
-def test_iterations_that_begin_again_are_another_trainings():
-    text = "".join(f"iter {n}: loss 8.0, time {{ms}}.00ms, mfu 3.00%\n" for n in (0, 10, 20))
-    text = "tokens per iteration will be: 491,520\n" + text
-    slow, fast = (run.throughput.value for run in runs_of(text.format(ms=500) + text.format(ms=250)))
-    assert fast == pytest.approx(2 * slow)
-
-
 DIED = "Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\nKeyError: 'x'\n"
 BAR = "Epoch {0}: 100%|####| {1}/{1} [00:24<00:00, 8.06it/s]\n"
 BY_HAND = "Epoch 3 | Time: 10.20s\nEpoch 4 | Time: 10.30s\n"

@@ -62,7 +62,7 @@ class SubmissionState(model.JobRequest, frozen=True, kw_only=True):
     remote_logs: Mapping[str, str] = {}
     log_names: Mapping[str, str] = {}  # names given by the student's own job file; `%j` as above
     script_hashes: Mapping[str, str] = {}
-    edited: bool = False  # a script that its runs start, or one that this imports, is not as labtui brought it
+    edited: bool = False  # a script that its runs start or import is not as labtui brought it
     job: JobView | None = None
     logs: Mapping[Stream, LogState] = {}
     practice: bool = False

@@ -194,7 +194,7 @@ def _are_rising(lines: bytes) -> bool:
 
 # --------------------------------------------------------------------------- prefixes of a line
 
-_MARK_BEGINS = " [0123456789Rr"
+_MARK_BEGINS = " [|0123456789Rr"
 """The characters that a rank's mark may begin with."""
 MAX_PREFIXES = 4
 """The most prefixes of one line: ``3: [default0]:2026-11-21 10:00:00,123 - INFO - ``."""
