@@ -9,7 +9,7 @@ from labtui.commands.cli import main
 from labtui.domain.errors import DataError
 from labtui.training_logs.forms import TABLE, Forms
 from labtui.training_logs.lines import LogLine
-from labtui.training_logs.patterns import own_pattern, suggested_pattern
+from labtui.training_logs.patterns import Alike, own_pattern, read_hand_written, suggested_pattern
 from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import ParsedRun
 from tests.training_logs.samples import ALL, LOGS, only_run
@@ -83,6 +83,12 @@ def test_hand_written_lines(line):
     forms, other = Forms(), re.sub(r"\d", lambda digit: str(9 - int(digit[0])), line)
     forms.read(LogLine(1, line), line)
     assert repr(forms.read(LogLine(2, other), other)) == repr(Forms().read(LogLine(2, other), other))
+
+
+def test_a_line_like_the_first_is_read_without_a_search_in_a_log_of_a_million_epochs():
+    alike, line = Alike(), "Epoch {}/1000000 | Time: 47.04s"
+    assert alike.read(line.format(7)) is None and read_hand_written(line.format(1), alike=alike)
+    assert alike.read(line.format(999_999)) == read_hand_written(line.format(999_999), alike=Alike())
 
 
 @pytest.mark.parametrize(("printed", "metrics"), [

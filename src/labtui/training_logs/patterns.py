@@ -69,7 +69,7 @@ class Alike:
             return  # learning each of many unlike lines would take longer than reading them
         self._names = [names[piece] for piece in pieces if piece in names]
         # no more digits than any expression of the first line allows: a longer number is read by these
-        shapes = {value: f"({re.sub('[0-9]+', '[0-9]{1,6}', re.escape(value))})" for value in names}
+        shapes = {value: f"({re.sub('[0-9]+', '[0-9]{1,7}', re.escape(value))})" for value in names}
         self._line = re.compile("".join(shapes.get(piece) or re.escape(piece) for piece in pieces))
 
     def read(self, text: str, *_: Any) -> list[Said] | None:
