@@ -13,10 +13,8 @@ from labtui.training_logs.reader import parse_log
 SEQUENTIAL = "Sequential execution time: {milliseconds} ms"
 PARALLEL = "Parallel execution time with {processes} processes: {milliseconds} ms"
 PI = Program(name="pi", shown_in="ms", lines=(SEQUENTIAL, PARALLEL))
-WEAK = Program(
-    name="pi-weak", shown_in="ms", scaling="weak",
-    lines=("Parallel execution time with {processes} processes and n = {size}: {milliseconds} ms",),
-)  # fmt: skip
+OF_SIZE = "Parallel execution time with {processes} processes and n = {size}: {milliseconds} ms"
+WEAK = Program(name="pi-weak", shown_in="ms", scaling="weak", lines=(OF_SIZE,))
 GPUS = "{size}: 1 GPU: {baseline_seconds}s, {processes} GPUs: {seconds}s, speedup: {number}, efficiency: {number}"
 JACOBI = Program(name="jacobi", counts="GPUs", lines=(GPUS,))
 ALL = (PI, WEAK, JACOBI)
@@ -41,9 +39,8 @@ def test_each_line_is_a_run_with_what_its_digits_leave_open():
     times = [run.epochs[0].seconds for run in runs]
     bounds = [number for each in times[:2] for number in (each.lo, each.value, each.hi)]
     assert bounds == pytest.approx([4.430325, 4.43033, 4.430335, 0.216265, 0.21627, 0.216275], abs=1e-9)
-    assert runs[3].epochs[0].metrics == {
-        "baseline_seconds": 648.9119, "baseline_lo": 648.91185, "baseline_hi": 648.91195,
-    }  # fmt: skip
+    baseline = {"baseline_seconds": 648.9119, "baseline_lo": 648.91185, "baseline_hi": 648.91195}
+    assert runs[3].epochs[0].metrics == baseline
     assert [run.epochs[0].line for run in runs] == [2, 3, 4, 5]
     assert [run_title(run) for run in runs] == [
         *("pi, 1 process, 4,430.330 ±0.005 ms", "pi, 64 processes, 216.270 ±0.005 ms"),
