@@ -128,7 +128,7 @@ def _spread(items: list[pytest.Item]) -> list[pytest.Item]:
     later = waiting[AT_ONCE:]
     gap = len(long) // (
         2 * len(later) + 1
-    )  # no group begins in the last half, so that none is left at the end
+    )  # all groups begin in the first half, so that none is left at the end
     for number, group in enumerate(later):
         ordered += [*long[number * gap : (number + 1) * gap], *group]
     return [*ordered, *long[len(later) * gap :], *quick]
