@@ -126,9 +126,8 @@ def _spread(items: list[pytest.Item]) -> list[pytest.Item]:
     waiting = [groups.pop(name) for name in LONGEST_FIRST if name in groups] + [*groups.values()]
     ordered = [item for group in waiting[:AT_ONCE] for item in group]
     later = waiting[AT_ONCE:]
-    gap = len(long) // (
-        2 * len(later) + 1
-    )  # all groups begin in the first half, so that none is left at the end
+    # All groups begin within the first half of the long tests, so that none is left at the end.
+    gap = len(long) // (2 * len(later) + 1)
     for number, group in enumerate(later):
         ordered += [*long[number * gap : (number + 1) * gap], *group]
     return [*ordered, *long[len(later) * gap :], *quick]
