@@ -287,8 +287,9 @@ def test_the_words_of_a_wide_table_lie_beside_each_other(tmp_path):
 @pytest.mark.parametrize(
     ("tex", "drawn", "text"), [ (r"S_n = \frac{T_1}{T_n}", True, "S_n = T_1/T_n"),
     *((r"\frac{1}{s + \frac{1-s}{n}}", True, "1/(s + (1−s)/n)"), (r"x^2 \le \infty", True, "x^2 ≤ ∞")),
-    *((r"\unknown{x}", False, r"\unknown{x}"), (r"\frac{a}{", False, r"\frac{a}{")),
-    (r"\input{/etc/passwd}", False, r"\input{/etc/passwd}"), ],
+    *((r"\unknown{x}", False, r"$\unknown{x}$"), (r"\frac{a}{", False, r"$\frac{a}{$")),
+    *((r"O(\log n) + \sqrt{n}", True, "O(log n) + √(n)"), (r"\bar{x}_{\max}", True, "x\u0304_(max)")),
+    (r"\input{/etc/passwd}", False, r"$\input{/etc/passwd}$"), ],
 )  # fmt: skip
 def test_a_formula_is_drawn_or_shown_as_typed(tex, drawn, text):
     assert (formula_picture(tex) is not None) is drawn and formula_text(tex) == text.replace(" ", "\u00a0")

@@ -205,8 +205,8 @@ def test_precise_and_as_printed_stand_side_by_side():
 
 def test_markdown_keeps_its_parts_and_every_word():
     text = (
-        "Text[^1] and ![a chart](chart.png).\n\n- [x] done\n1. one\n   - inner\n\n| a | b |\n|---|--:|\n| 1 | 2 |\n\n"
-        "```python\nx = 1\n```\n\n$$a^2$$\n\n> quoted\n\n[^1]: note\n"
+        "Text[^1] and ![a chart](chart.png).\n\n- [x] done\n1. one\n   - inner\n\n|a|b|\n|---|--:|\n| 1 | $\\beta$ |"
+        "\n\n```python\nx = 1\n```\n\n$$a^2$$\n\n> quoted\n\n[^1]: note\n"
     )
     blocks = blocks_of(text, {"chart.png": b"\x89PNG\r\n\x1a\n"}.get)
     assert {Picture, Table, Listing, Paragraph} == {type(block) for block in blocks}
@@ -214,7 +214,7 @@ def test_markdown_keeps_its_parts_and_every_word():
     assert [(b.bullet, b.level) for b in paragraphs if b.bullet] == [("•", 1), ("1.", 1), ("•", 2)]
     assert [b.runs[0].text for b in paragraphs if b.style == "formula"] == ["a^2"]
     words = " ".join(block_text(block) for block in blocks)
-    assert all(part in words for part in ("Text[^1] and", "[x] done", "quoted", "[^1]: note", "x = 1"))
+    assert all(part in words for part in ("Text[^1] and", "[x] done", "quoted", "[^1]: note", "x = 1", "β"))
     assert "[picture: a chart]" in " ".join(block_text(b) for b in blocks_of(text))
 
 

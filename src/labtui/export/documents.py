@@ -19,7 +19,7 @@ from labtui.domain.errors import failure
 from labtui.export import drawing
 from labtui.export.drawing import WIDTH, inches, panels, rows_of
 from labtui.export.hand_in import Answer, Block, Document, Listing, Page, Picture, Run, plain
-from labtui.export.markdown import formula_picture, formula_text
+from labtui.export.markdown import formula_picture, run_text
 from labtui.export.plots import chart_picture
 from labtui.results.charts import ChartSpec
 from labtui.results.numbers import Table
@@ -101,10 +101,6 @@ def _json_value(value: Any, folder: Path) -> Any:
 def line_count(text: str, width: float, size: float) -> int:
     """About how many lines a text takes; 0.2 inches of each are left for words that do not fit."""
     return sum(max(1, math.ceil(inches(line, size) / (width - 0.2))) for line in text.split("\n"))
-
-
-def run_text(run: Run) -> str:
-    return formula_text(run.text) if run.tex else run.text
 
 
 def block_height(block: Block, width: float = WIDTH, size: float = 18) -> float:

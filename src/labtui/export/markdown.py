@@ -153,7 +153,7 @@ def _formula(node: SyntaxTreeNode) -> Paragraph:
 def _table(node: SyntaxTreeNode, pictures: Pictures) -> Table:
     lines = [line.children for part in node.children for line in part.children]
     headings, *rows = [
-        tuple("".join(run.text for run in _runs(cell, pictures)) for cell in line) for line in lines
+        tuple("".join(map(run_text, _runs(cell, pictures))) for cell in line) for line in lines
     ]
     numeric = tuple("right" in str(cell.attrs.get("style", "")) for cell in lines[0])
     return Table(headings, tuple(rows), numeric)
@@ -234,6 +234,7 @@ def formula_picture(tex: str, form: str = "svg") -> FormulaPicture | None:
 
 _NAMES = {
     r"\cdot": "·", r"\times": "×", r"\le": "≤", r"\ge": "≥", r"\leq": "≤", r"\geq": "≥", r"\approx": "≈",
+    **{rf"\{name}": name for name in ("exp", "ln", "log", "max", "min")},
     r"\infty": "∞", r"\pm": "±", r"\sum": "Σ", r"\alpha": "α", r"\beta": "β", r"\sigma": "σ", r"\ldots": "…",
 }  # fmt: skip
 _SIGNS = str.maketrans({"{": "", "}": "", "-": "\N{MINUS SIGN}", " ": "\N{NO-BREAK SPACE}"})
@@ -242,7 +243,7 @@ _SIGNS = str.maketrans({"{": "", "}": "", "-": "\N{MINUS SIGN}", " ": "\N{NO-BRE
 def formula_text(tex: str) -> str:
     r"""A formula as text for a slide's lines, which hold no pictures: ``S_4 = T_1/T_4`` for ``S_4 = \frac{T_1}{T_4}``.
 
-    It breaks nowhere; of ``_x``, ``^2`` and ``_(max)`` the slides make small letters.
+    It breaks nowhere; of ``_x``, ``^2`` and ``_(max)`` the slides make small letters. What cannot be is as typed.
     """
     text = tex
     for name, mark in _NAMES.items():
@@ -250,8 +251,14 @@ def formula_text(tex: str) -> str:
     for _ in range(4):
         text = re.sub(r"\\frac\{([^{}]*)\}\{([^{}]*)\}", lambda m: f"{_grouped(m[1])}/{_grouped(m[2])}", text)
         text = re.sub(r"\\(?:text|mathrm|mathbf|operatorname)\{([^{}]*)\}", r"\1", text)
+        text = re.sub(r"\\sqrt\{([^{}]*)\}", r"√(\1)", text)
+        text = re.sub(r"\\bar\{([^{}]*)\}", "\\1\N{COMBINING MACRON}", text)
     text = re.sub(r"([_^])\{([^{}]*)\}", r"\1(\2)", text)
-    return tex if "\\" in text else text.translate(_SIGNS)
+    return f"${tex}$" if "\\" in text else text.translate(_SIGNS)
+
+
+def run_text(run: Run) -> str:
+    return formula_text(run.text) if run.tex else run.text
 
 
 def _grouped(part: str) -> str:

@@ -21,10 +21,10 @@ from pptx.oxml.ns import nsdecls, qn
 from pptx.util import Emu, Inches, Pt
 
 from labtui.export import documents, drawing
-from labtui.export.documents import BOTTOM, GUTTER, LEFT, TOP, run_text
+from labtui.export.documents import BOTTOM, GUTTER, LEFT, TOP
 from labtui.export.drawing import WIDTH, inches, panels, rows_of
 from labtui.export.hand_in import Answer, Block, CodeLine, Document, Listing, Page, Paragraph, Run, plain
-from labtui.export.markdown import PNG_DPI, formula_picture
+from labtui.export.markdown import PNG_DPI, formula_picture, run_text
 from labtui.export.plots import shows_names
 from labtui.export.powerpoint_charts import Box, add_chart
 from labtui.results.charts import ChartSpec
@@ -117,7 +117,9 @@ def _fill_paragraph(target: Any, paragraph: Paragraph, size: float) -> None:
         if paragraph.bullet:
             _add_run(target, replace(paragraph.runs[0], text=f"{paragraph.bullet}\t", tex=False), size)
     for run in paragraph.runs:
-        parts = re.split(r"([_^](?:\w|\([^()]*\)))", run_text(run)) if run.tex else [run.text]
+        text = run_text(run)
+        small = run.tex and not text.startswith("$")
+        parts = re.split(r"([_^](?:\w|\([^()]*\)))", text) if small else [text]
         for text in filter(None, parts):
             _add_run(target, replace(run, text=text, bold=run.bold or paragraph.style == "heading"), size)
 
