@@ -314,8 +314,9 @@ def test_the_last_page_says_where_numbers_are_from_and_what_was_overridden(tmp_p
     text = page_text(last)
     assert "job.slurm:9" in text and "80 CPUs for 1 GPU." in text and "did not run" not in text
     assert text.count("Reason: memory") == 1 == text.count("ResNet50 on 1 GPU, batch 256")
-    (row,) = compute_results([run(1, [9, 5], outcome="cancelled", source="a.out")]).rows
-    assert next(iter(source_rows(row)))[-2:] == ("a.out", "20 (2); cancelled")
+    (row,) = compute_results([run(1, [9, 5], outcome="cancelled", source=f"{n}.out") for n in "ab"]).rows
+    first, second = source_rows(row)
+    assert first[-2:] == ("a.out", "20 (2); cancelled") and second[:2] == (first[0], ""), "on a new page, too"
 
 
 def test_one_export_reads_once_ticks_its_boxes_and_every_file_bears_its_stamp(tmp_path, monkeypatch):

@@ -262,7 +262,7 @@ def _sources(contents: LabContents, shown: Results) -> Page:
 def _provenance(results: Results) -> Iterable[str]:
     for row in (*results.programs, *results.measured):
         for name, _, job, log, lines in tables.source_rows(row):
-            yield f"{name or clean(row.label)}: job {job}, {log}, lines {lines}"
+            yield f"{name}: job {job}, {log}, lines {lines}"
 
 
 # --------------------------------------------------------------------------- numbers and charts

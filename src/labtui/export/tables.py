@@ -117,7 +117,7 @@ def source_rows(row: ResultRow) -> Iterable[tuple[str, str, str, str, str]]:
     learned = [each for run in row.members for each in accuracy_curves(run) if row.learns and each.validation]
     for at, ((job, source), origins) in enumerate(by_log(row.origins).items()):
         lines = _lines_text([origin for origin in origins if origin.line is not None], row.program is None)
-        first = (name, numbers.time_text(row)) if at == 0 else ("", "")
+        first = (name, numbers.time_text(row) if at == 0 else "")
         last = (curve.points[-1] for curve in learned if curve.run.source == source)
         reached = {numbers.percent_text(top.accuracy): f"{top.line} ({top.epoch})" for top in last}
         told = (f"accuracy {share}: {place}" for share, place in reached.items())
