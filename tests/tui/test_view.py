@@ -73,7 +73,7 @@ from labtui.tui.widgets.runs_pane import (
 )
 from labtui.tui.widgets.task_pane import task_page
 from tests.lab.published import published_lab
-from tests.tui.fed_session import NOW, FrozenClock, spec
+from tests.tui.fed_session import NOW, FrozenClock, live_run, observed, online, spec
 
 ROLES = Roles(*["white"] * 10)
 EDITION = load_edition("hpc4ai-ch10")
@@ -422,6 +422,17 @@ def test_without_an_edition_no_number_of_images_is_assumed(filled_session):
     assert {row.images for row in model.view().results.measured} == {Interval.exact(50_000)}
     model.edition, model._cached = None, ((), {})  # as if it could not be read
     assert Interval.exact(50_000) not in {row.images for row in model.view().results.measured}
+
+
+def test_a_run_that_slurm_ended_is_drawn_as_running_no_more(session):
+    session.feed(*online(NOW - 2), *live_run("lt1", "10.5", 1, spec(gpus=1), "77", 3))
+    (model := ViewModel(session)).load_edition()
+    model.choose_task("10.5")
+    assert [line.row.live for line in model.view().lines] == [True]
+    session.feed(observed("lt1", "77", JobPhase.SETTLING, at=NOW, slurm_state="TIMEOUT"))
+    model.state = session.state
+    points = [point for each in model.view().charts[0].measured for point in each.points]
+    assert [line.row.live for line in model.view().lines] == [False] and not any(p.live for p in points)
 
 
 def sent(phase: JobPhase, **more: Any) -> SubmissionState:

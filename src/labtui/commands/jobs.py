@@ -17,6 +17,7 @@ from labtui.domain.model import SubmissionStatus, first_sentence
 from labtui.domain.run import MARKS, run_numbers
 from labtui.domain.state import UNANSWERED, WRITER_GONE, LabState, SubmissionState
 from labtui.domain.tuning import distinguishing_words
+from labtui.results.numbers import ABSENT
 from labtui.slurm.job_evidence import live_jobs, without_outcome
 from labtui.slurm.states import end_reason, reason_words
 
@@ -131,14 +132,14 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
         job, line = row["job"] or {}, view.every[row["run"]]
         done = row["outcome"] == "completed"  # the state of its job may come from another run
         counted = row["epochs"]["read"] or not done
-        epochs = f"{row['epochs']['read']}/{row['epochs']['planned'] or '?'}" if counted else "-"
+        epochs = f"{row['epochs']['read']}/{row['epochs']['planned'] or '?'}" if counted else ABSENT
         name = ", ".join(filter(None, (spec.model, spec.data_set if several else "", *words)))
         unread = line.why_not * (done and not counted)
         reason = unread if done or line.cause else reason_words(job.get("phase"), job.get("reason", ""))
         waits_for = "" if line.cancelling else (reason or row["submission"]["sentence"])
-        batch = f"{row['batch_size']:,}" if row["batch_size"] else "-"
+        batch = f"{row['batch_size']:,}" if row["batch_size"] else ABSENT
         named = [f"{row['run']}", row["task"] or "own", name, line.run.used.devices, batch]
-        mark, job_id = MARKS[view.state.mark_of(line.run)], job.get("job_id", "-")
+        mark, job_id = MARKS[view.state.mark_of(line.run)], job.get("job_id", ABSENT)
         cause, advice = _cause_and_advice(view, line)
         grid.append([*named, line.word, epochs, mark, job_id, cause or waits_for])
         below.append(row["limit_warning"] or advice)

@@ -23,7 +23,14 @@ from labtui.domain.run import MARKS
 from labtui.domain.terminal_text import fitted_lines, printable
 from labtui.results import numbers
 from labtui.results.grouping import devices
-from labtui.results.numbers import bounds_text, grid_text, rate_text, with_half_width, with_uncertainty
+from labtui.results.numbers import (
+    ABSENT,
+    bounds_text,
+    grid_text,
+    rate_text,
+    with_half_width,
+    with_uncertainty,
+)
 from labtui.results.report import notes_of_run, run_json, step_seconds
 from labtui.results.rows import ResultRow, is_step_time
 from labtui.slurm.values import job_id
@@ -290,7 +297,7 @@ def _step_text(sample: EpochSample) -> str:
     """Milliseconds per step with uncertainty, ``1,120 ±10``, or as the log prints them if it has no step times."""
     step = step_seconds(sample)
     if step is None:
-        return "-" if sample.ms_per_step is None else f"{sample.ms_per_step:g}"
+        return ABSENT if sample.ms_per_step is None else f"{sample.ms_per_step:g}"
     return with_half_width(1000 * step.value, 1000 * step.half_width)
 
 
@@ -298,7 +305,7 @@ def _metric_column(values: Sequence[float | None]) -> list[str]:
     """A metric with the decimals that the log prints, six at most; smaller numbers with an exponent."""
     places = max(len(f"{value or 0:.6f}".rstrip("0").partition(".")[2]) for value in values)
     form = ".4g" if any(0 < abs(value or 0) < 1e-6 for value in values) else f".{places}f"
-    return ["-" if value is None else format(value, form) for value in values]
+    return [ABSENT if value is None else format(value, form) for value in values]
 
 
 def _epoch_row(sample: EpochSample) -> list[str]:
@@ -307,7 +314,7 @@ def _epoch_row(sample: EpochSample) -> list[str]:
         str(sample.epoch),
         f"{time.value:.3f}",
         f"{time.lo:.3f} to {time.hi:.3f}",
-        "-" if sample.printed_seconds is None else f"{sample.printed_seconds} s",
-        "-" if sample.steps is None else str(sample.steps),
+        ABSENT if sample.printed_seconds is None else f"{sample.printed_seconds} s",
+        ABSENT if sample.steps is None else str(sample.steps),
         _step_text(sample),
     ]

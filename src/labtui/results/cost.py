@@ -92,9 +92,12 @@ def gpu_hours(row: ResultRow) -> float:
     return statistics.fmean(training_gpu_hours(row.n_gpus or 0, run.run) for run in longest(row.members))
 
 
-GPU_HOURS = Column(
-    "epochs, GPU-h", lambda r: three_digits(gpu_hours(r)) if gpu_hours(r) else ABSENT, optional=True
-)
+def training_hours_text(hours: float) -> str:
+    """The GPU-hours of a training in a column: ``0.023``, ``0.310``, ``12.5``; absent where none is known."""
+    return ABSENT if not hours else three_digits(hours) if hours >= 0.1 else fixed(hours, 3)
+
+
+GPU_HOURS = Column("epochs, GPU-h", lambda row: training_hours_text(gpu_hours(row)), optional=True)
 """Named apart from `numbers.TOTAL`, which has start-up and validation, too."""
 
 

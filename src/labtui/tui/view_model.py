@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import RunPhase
 from labtui.domain.state import OPEN, TRAINING, LabState, RunState
+from labtui.slurm.states import told_outcome
 from labtui.tui.view import ENDED_BADLY, TaskLine, View, planned_sizes, runs_of
 
 if TYPE_CHECKING:
@@ -96,7 +97,9 @@ class ViewModel:
         mine = runs_of(self.state, self.edition, self.task_id)
         if not self.loaded or not any(run.epochs or run.throughput for run in mine):
             return {}
-        if self._cached[0] != mine:
+        # a job's end that Slurm told ends its runs before their logs are read
+        key = mine, [told_outcome(self.state.submissions[run.token].job) for run in mine]
+        if self._cached[0] != key:
             from labtui.results.catalogue import by_line, catalogue
             from labtui.results.charts import with_sizes
             from labtui.results.rows import renamed
@@ -110,7 +113,7 @@ class ViewModel:
             found = (chart for chart in catalogue(results) if bool(chart.mark) is marked)
             charts = tuple(with_sizes(chart, sizes) for chart in found)
             alone = by_line(results, marked=marked, sizes=sizes)
-            self._cached = mine, {"results": results, "charts": charts, "alone": alone}
+            self._cached = key, {"results": results, "charts": charts, "alone": alone}
         return self._cached[1]
 
     def gpu_use(self, run: RunState) -> tuple[float, ...]:

@@ -19,6 +19,7 @@ from textual.content import Content
 from textual.widgets import ContentSwitcher, OptionList, Tab, Tabs
 
 from labtui.domain.model import RunPhase
+from labtui.domain.run import run_numbers
 from labtui.tui import STYLES
 from labtui.tui.guidance import NextStep, as_it_was, instead_of_runs, runs_again
 from labtui.tui.messages import export_all
@@ -269,8 +270,10 @@ class MainScreen(FramedScreen):
         jobs = {line.run.token: line for line in reversed(again)}
         lines = sorted(jobs.values(), key=lambda line: line.run_id)
         proposals = [retry_after(self.app.session, line.run_id, same=as_it_was(line)) for line in lines]
-        heads = [(f"Run {line.run_id}: " if len(lines) > 1 else "") for line in lines]
-        said = [head + proposal.sentence for head, proposal in zip(heads, proposals, strict=True)]
+        alike: dict[str, list[int]] = {}  # runs of one sentence
+        for line, proposal in zip(lines, proposals, strict=True):
+            alike.setdefault(proposal.sentence, []).append(line.run_id)
+        said = [f"{run_numbers(who)}: {why}" if len(lines) > 1 else why for why, who in alike.items()]
         drafts = tuple(draft for each in proposals for draft in each.drafts)
         if (task_id := lines[0].run.task_id) != view.task_id:
             self.app.go_to_task(task_id)  # a plan stands below the title of its own task

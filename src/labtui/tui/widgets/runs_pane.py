@@ -172,7 +172,7 @@ def _columns(view: View, head: str, longest: int, width: int, need: int) -> list
         "model": (head, longest),
         "gpus": (words.counted(line.run.spec for line in lines), 9 if timed else 4),
         "batch": ("per GPU", 7),
-        "size": ("size", 9),
+        "size": ("size", max(9, *(len(line.run.spec.size) for line in lines))),
         "epoch": ("time" if timed else "epoch", 11 if timed else 7),
         "rate": (f"{unit}/s", max(7, len(unit) + 2)),
         "speedup": ("speedup", 7),
@@ -214,8 +214,7 @@ def _telling_column(view: View) -> tuple[str, dict[int, str]]:
 
 
 def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, str | Text]:
-    from labtui.results import numbers
-    from labtui.results.cost import training_gpu_hours
+    from labtui.results.cost import training_gpu_hours, training_hours_text
     from labtui.results.numbers import memory_text, percent_text, rate_text, ratio_text, time_text, whole_text
 
     spec, row, accuracy = line.run.used, line.row, validated(line.run)
@@ -232,7 +231,7 @@ def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, st
         "speedup": f"{ratio_text(row.speedup)}×" if row is not None and row.speedup is not None else NOTHING,
         "efficiency": percent_text(row.efficiency) if row and row.efficiency is not None else NOTHING,
         "accuracy": percent_text(accuracy) if accuracy is not None else NOTHING,
-        "cost": NOTHING if not cost else numbers.three_digits(cost) if cost >= 0.1 else f"{cost:.3f}",
+        "cost": training_hours_text(cost) if cost else NOTHING,
         "training": f"{whole_text(line.run.total_seconds)} s" if line.run.total_seconds else NOTHING,
         "memory": memory_text(line.run.gpu_memory) if line.run.gpu_memory else NOTHING,
         "state": state_text(view, line, styles, state),
