@@ -43,37 +43,19 @@ from labtui.session.settings import load_profile
 from labtui.slurm.job_evidence import observe
 from labtui.slurm.queue import QueueAnswer
 from labtui.tui import format as words
-from labtui.tui.guidance import (
-    NextStep,
-    headline,
-    instead_of_chart,
-    instead_of_runs,
-    next_step,
-    remedy,
-    result,
-    runs_again,
-    status_line,
-    title_remark,
-    unit_of,
-)
+from labtui.tui import guidance
+from labtui.tui.guidance import headline, next_step, result, status_line, title_remark
 from labtui.tui.themes import Roles
 from labtui.tui.view import TaskLine, View, runs_of
 from labtui.tui.view_model import ViewModel, first_task, read_load
+from labtui.tui.widgets import runs_pane
 from labtui.tui.widgets.charts_pane import asked_families, empty_chart, first_chart
 from labtui.tui.widgets.frame import gpu_hours, sentences, task_text, wrap
 from labtui.tui.widgets.log_pane import read_as
-from labtui.tui.widgets.runs_pane import (
-    error_card,
-    failed_line,
-    glance_chart,
-    notes_of,
-    run_facts,
-    state_text,
-    table_of,
-)
+from labtui.tui.widgets.runs_pane import error_card, run_facts, state_text, table_of
 from labtui.tui.widgets.task_pane import task_page
 from tests.lab.published import published_lab
-from tests.tui.fed_session import NOW, FrozenClock, live_run, observed, online, spec
+from tests.tui.fed_session import NOW, FrozenClock, spec
 
 ROLES = Roles(*["white"] * 10)
 EDITION = load_edition("hpc4ai-ch10")
@@ -181,7 +163,7 @@ def test_no_two_parts_contradict_each_other(state, cancel):
         # what the chart draws hollow is a run that goes on, or nobody knows
         if line.row is not None and not line.row.live:
             assert line.phase is not RunPhase.RUNNING
-        failed = failed_line(replace(view, chosen=line.run_id))
+        failed = runs_pane.failed_line(replace(view, chosen=line.run_id))
         assert (failed is not None) >= (line.phase is RunPhase.FAILED)
         facts = run_facts(view, line, (), ROLES).plain
         assert line.phase is not RunPhase.DONE or "pending" not in facts
@@ -230,9 +212,13 @@ def test_an_ended_job_whose_log_is_not_read_is_not_running():
     assert [line.word for line in seen(two).lines] == ["ending", "cancelling"]
     assert task_word(seen(two)) == "running", "what they have in common"
     going = in_epochs(NOW - 9, NOW)
-    left = sent(JobPhase.SETTLING, slurm_state="TIMEOUT")
-    (row,) = seen(LabState(runs={1: going}, submissions={"lt1": left})).results.rows  # type: ignore[union-attr]
-    assert not row.live, "no number is one so far of a run that is over"
+    model = model_of(LabState(runs={1: going}, submissions={"lt1": sent(JobPhase.RUNNING)}))
+    assert model.view().lines[0].row.live
+    model.state = LabState(
+        runs={1: going}, submissions={"lt1": sent(JobPhase.SETTLING, slurm_state="TIMEOUT")}
+    )
+    points = [point for each in model.view().charts[0].measured for point in each.points]
+    assert not any((model.view().lines[0].row.live, *(point.live for point in points))), "none is one so far"
     ran = (CheckItem(sentence="All sizes ran.", kind="runs"),)
     check = TaskCheck(task_id="10.5", status="partial", items=ran, missing="Export.")
     assert [row.live for row in view.tasks if row.task_id == "10.5"] == [RunPhase.FAILED]
@@ -406,12 +392,18 @@ def test_runs_that_are_held_are_what_is_to_be_done_and_failed_ones_say_each_thei
     assert selected(told.state) == 1, "the run that failed"
 
 
-def selected(state: LabState, checks: Mapping[str, TaskCheck] = MappingProxyType({})) -> int | None:
-    """The run of task 10.5 that is selected until the student chooses one."""
+def model_of(state: LabState) -> ViewModel:
     told = {"practice": False, "read_only": False, "profile": None, "clock": FrozenClock()}
     model = ViewModel(SimpleNamespace(state=state, choose=dict, **told))  # type: ignore[arg-type]
     model.choose_task("10.5")
-    model.checks = checks
+    model.edition, model.loaded = EDITION, True
+    return model
+
+
+def selected(state: LabState, checks: Mapping[str, TaskCheck] = MappingProxyType({})) -> int | None:
+    """The run of task 10.5 that is selected until the student chooses one."""
+    model = model_of(state)
+    model.loaded, model.checks = False, checks
     return model.view().run_id
 
 
@@ -422,17 +414,6 @@ def test_without_an_edition_no_number_of_images_is_assumed(filled_session):
     assert {row.images for row in model.view().results.measured} == {Interval.exact(50_000)}
     model.edition, model._cached = None, ((), {})  # as if it could not be read
     assert Interval.exact(50_000) not in {row.images for row in model.view().results.measured}
-
-
-def test_a_run_that_slurm_ended_is_drawn_as_running_no_more(session):
-    session.feed(*online(NOW - 2), *live_run("lt1", "10.5", 1, spec(gpus=1), "77", 3))
-    (model := ViewModel(session)).load_edition()
-    model.choose_task("10.5")
-    assert [line.row.live for line in model.view().lines] == [True]
-    session.feed(observed("lt1", "77", JobPhase.SETTLING, at=NOW, slurm_state="TIMEOUT"))
-    model.state = session.state
-    points = [point for each in model.view().charts[0].measured for point in each.points]
-    assert [line.row.live for line in model.view().lines] == [False] and not any(p.live for p in points)
 
 
 def sent(phase: JobPhase, **more: Any) -> SubmissionState:
@@ -638,7 +619,7 @@ def test_one_gpu_against_the_cpu_is_the_result_of_its_task():
     assert result(view)[:2] == ("15.4", "as fast on one GPU as on the CPU")
     first = first_chart(view, view.charts)
     assert first.family == "cpu-gpu" and "times as fast as the CPU" in first.message
-    begun = glance_chart(seen(LabState(runs={1: in_epochs(NOW - 9, NOW)})))
+    begun = runs_pane.glance_chart(seen(LabState(runs={1: in_epochs(NOW - 9, NOW)})))
     assert begun is not None and (begun.view, begun.measured) == ("speedup", ()), "it stays the same chart"
     thesis = replace(view, edition=load_edition("thesis-2019"))
     line = Series(name="x", points=(Point(x=1, y=1), Point(x=2, y=2)))
@@ -665,12 +646,14 @@ def test_a_run_that_ended_without_an_epoch_is_named_in_the_results():
         "Not counted: run 4, no epoch time was read: see `labtui parse `, then set log_patterns in lab.toml.",
     ]
     view = seen(LabState(runs=runs), chosen=4)
-    assert instead_of_chart(view).startswith("Run 4 is in no chart: no epoch time was read")
+    assert guidance.instead_of_chart(view).startswith("Run 4 is in no chart: no epoch time was read")
     assert "Not counted: no epoch time" in run_facts(view, view.every[4], (), ROLES).plain
     two = in_epochs(NOW - 9, NOW, what=spec(gpus=2), outcome="completed", phase=RunPhase.DONE)
     later = seen(LabState(runs={1: two, 2: one_run(2, phase=RunPhase.RUNNING, started=True)}))
-    assert instead_of_chart(later) == "Run 2 is running. The speedup comes with run 2 (one GPU)."
-    assert not glance_chart(seen(later.state, task_id="10.7")).measured, "it compares the runs of others"
+    assert guidance.instead_of_chart(later) == "Run 2 is running. The speedup comes with run 2 (one GPU)."
+    assert not runs_pane.glance_chart(seen(later.state, task_id="10.7")).measured, (
+        "it compares the runs of others"
+    )
 
 
 def test_the_use_of_gpus_is_that_of_the_run_s_own(tmp_path):
@@ -758,7 +741,7 @@ def test_a_failed_run_is_told_while_others_of_its_task_go_on():
     eight = View(state=LabState(), edition=load_edition("thesis-2019"), task_id="8", checks={"8": check})
     assert headline(eight) == "This task compares the runs of 2, 3, 4, 6 and 7."
     own = LabState(runs={1: going, 2: one_run(2, token="own", task_id="")})
-    assert instead_of_runs(seen(own, task_id="10.7")) == "This task compares the runs of 10.5."
+    assert guidance.instead_of_runs(seen(own, task_id="10.7")) == "This task compares the runs of 10.5."
     half = replace(check, items=(replace(items[0], missing=""), *items[1:]))
     assert [each.tasks[-1].sign for each in (eight, replace(eight, checks={"8": half}))] == ["○", "◐"]
 
@@ -775,16 +758,18 @@ def test_a_run_that_is_meant_to_fail_asks_for_nothing_and_rates_have_their_unit(
     card = error_card(view, view.every[1], ROLES, 80).plain
     assert "This is what the task asks for." in card and "R  Run again" not in card
     row = state_text(view, view.every[1], ROLES, 60).plain
-    assert row == "failed: out of memory, as the task asks" and unit_of(view) == "tokens", "before a log"
+    assert row == "failed: out of memory, as the task asks" and guidance.unit_of(view) == "tokens", (
+        "before a log"
+    )
     runs = {n: replace(done, run_id=n, task_id=f"15.{n}") for n in (1, 2, 3)}
     compared = View(state=LabState(runs=runs), **(fifteen | {"task_id": "15.3"})).lines
     assert [line.run.task_id for line in compared] == ["15.1", "15.3"], "the runs that its chart compares"
     assert "epoch" not in [column.title for column in table_of(view, ROLES, 110)[0]]
-    assert glance_chart(view).heading == "Tokens per second"  # type: ignore[union-attr]
+    assert runs_pane.glance_chart(view).heading == "Tokens per second"  # type: ignore[union-attr]
     assert not next_step(view).action.startswith("retry_run")
     assert headline(view) == "Run 1 failed: out of memory. The task asks for no more."
     before = replace(view, state=LabState(connection=online))
-    assert instead_of_chart(before).endswith("as the runs end."), "no second epoch is planned"
+    assert guidance.instead_of_chart(before).endswith("as the runs end."), "no second epoch is planned"
     both = seen(LabState(runs={2: done}, connection=online))
     assert "tokens/s" in [column.title for column in table_of(replace(both, task_id="15.2"), ROLES, 120)[0]]
 
@@ -821,13 +806,17 @@ def test_a_size_that_is_done_with_a_smaller_batch_asks_for_nothing():
     card = error_card(view, view.every[1], ROLES, 80).plain
     assert "Run 3 trained with a batch of 2,048 per GPU." in card and "R  Run again" not in card
     assert "Open the log" not in card, "there is no job"
-    assert remedy(view, view.every[2]) == NextStep("", "Run 3 is the same again, and is done.")
-    assert [line.run_id for line in runs_again(view)] == [1], "what is selected, though nothing misses it"
+    assert guidance.remedy(view, view.every[2]) == guidance.NextStep(
+        "", "Run 3 is the same again, and is done."
+    )
+    assert [line.run_id for line in guidance.runs_again(view)] == [1], (
+        "what is selected, though nothing misses it"
+    )
     check = TaskCheck(task_id=view.task_id, status="open", items=(CheckItem("", kind="runs"),), missing="")
     full = replace(view, checks={view.task_id: check})
-    assert remedy(full, view.every[4]) == NextStep("", "The task needs no other run.")
+    assert guidance.remedy(full, view.every[4]) == guidance.NextStep("", "The task needs no other run.")
     none = replace(view, profile=replace(load_profile("mn5"), gpus_per_node=0))
-    assert "this run needs another cluster" in remedy(none, view.every[1]).reason
+    assert "this run needs another cluster" in guidance.remedy(none, view.every[1]).reason
     assert [*table_of(view, ROLES, 86)[1]] == ["1", "2", "3", "4"]
     assert selected(view.state) == 4  # what happened last
     assert selected(view.state, full.checks) == 3, "the run that counts"
@@ -838,7 +827,7 @@ def test_what_a_log_says_of_the_whole_training_stands_beside_the_chart():
     told = replace(run, total_seconds=Interval(525.5, 525.0, 526.0), gpu_memory=Interval(53.0, 53.0, 53.99))
     last = replace(told.epochs[-1], metrics={"accuracy": 0.746, "val_accuracy": 0.709})
     view = seen(LabState(runs={1: replace(told, epochs=(*told.epochs[:-1], last))}))
-    assert table_of(view, ROLES, 86)[1]["1"][-4:-1] == ["0.007", "525 s", "53"]
+    assert table_of(view, ROLES, 86)[1]["1"][-4:-1] == ["0.008", "525 s", "53"]
     facts = run_facts(view, view.every[1], (), ROLES).plain
     assert "training 525 s in all" in facts and "GPU mem. 53 GiB" in facts
     timed = seen(LabState(runs={1: one_run(program="jacobi", epochs=(sample(1),))}))
@@ -866,7 +855,9 @@ def test_charts_older_than_a_run_are_to_be_exported_and_complete_runs_ask_for_no
     assert (step.label, step.reason, str(view.count("charts"))) == ("Export the charts", old, "0/1")
     assert view.task_line is not None and view.task_line.word == "outdated", "as `labtui check` says"
     assert " outdated" in task_text(view.task_line, view, ROLES, 90).plain, "so does the page of tasks"
-    assert next_step(replace(view, exporting="1 of 2")) == NextStep("Exporting ..."), "no second export"
+    assert next_step(replace(view, exporting="1 of 2")) == guidance.NextStep("Exporting ..."), (
+        "no second export"
+    )
     page = task_page(view, ROLES, 90, whole=True).plain
     assert f"○ {old}" in page and "is exported" not in page and "○ Charts       0/1" in page
     made = replace(check, items=(items[0], replace(items[1], missing="", stale=False)))
@@ -894,9 +885,11 @@ def test_of_two_networks_the_larger_speedup_is_the_number():
     assert result(seen(LabState(runs=mixed)))[0] == "", "a speedup over another batch per GPU is in doubt"
     rates = {n: replace(each, framework="pytorch", images=32768) for n, each in runs}  # whole batches only
     assert result(seen(LabState(runs=rates)))[1] == "as many images per second on 4 GPUs as on one"
-    assert notes_of(seen(LabState(runs=rates))) == "", "the epochs have the same images"
+    assert runs_pane.notes_of(seen(LabState(runs=rates))) == "", "the epochs have the same images"
     rates[max(rates)] = replace(rates[max(rates)], images=24576)
-    assert notes_of(seen(LabState(runs=rates))).startswith("Speedup and efficiency compare images per second")
+    assert runs_pane.notes_of(seen(LabState(runs=rates))).startswith(
+        "Speedup and efficiency compare images per second"
+    )
 
 
 def test_the_headline_is_that_of_the_chart_where_runs_are_repeated():

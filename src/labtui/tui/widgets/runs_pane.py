@@ -172,7 +172,7 @@ def _columns(view: View, head: str, longest: int, width: int, need: int) -> list
         "model": (head, longest),
         "gpus": (words.counted(line.run.spec for line in lines), 9 if timed else 4),
         "batch": ("per GPU", 7),
-        "size": ("size", max(9, *(len(line.run.spec.size) for line in lines))),
+        "size": ("size", max([9, *(len(line.run.spec.size) for line in lines)])),
         "epoch": ("time" if timed else "epoch", 11 if timed else 7),
         "rate": (f"{unit}/s", max(7, len(unit) + 2)),
         "speedup": ("speedup", 7),
