@@ -214,9 +214,8 @@ def test_an_ended_job_whose_log_is_not_read_is_not_running():
     going = in_epochs(NOW - 9, NOW)
     model = model_of(LabState(runs={1: going}, submissions={"lt1": sent(JobPhase.RUNNING)}))
     assert model.view().lines[0].row.live
-    model.state = LabState(
-        runs={1: going}, submissions={"lt1": sent(JobPhase.SETTLING, slurm_state="TIMEOUT")}
-    )
+    over = sent(JobPhase.SETTLING, slurm_state="TIMEOUT")
+    model.state = replace(model.state, submissions={"lt1": over})
     points = [point for each in model.view().charts[0].measured for point in each.points]
     assert not any((model.view().lines[0].row.live, *(point.live for point in points))), "none is one so far"
     ran = (CheckItem(sentence="All sizes ran.", kind="runs"),)
