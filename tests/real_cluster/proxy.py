@@ -137,8 +137,6 @@ class FaultProxy:
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 
-    # ---------------------------------------------------------------- for tests
-
     def cut(self, *, reset: bool = False) -> None:
         """Break every open connection now."""
         for link in self._take_links():
@@ -160,8 +158,6 @@ class FaultProxy:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    # ---------------------------------------------------------------- for links
 
     def hold(self, link: _Link) -> None:
         with self._gate:

@@ -80,8 +80,6 @@ class ScriptedCluster:
     started: dict[str, str] = field(default_factory=dict)
     """By token, the job that reported first that it began."""
 
-    # ------------------------------------------------------------- the worker's side
-
     def _call(self, verb: str, detail: object = None) -> None:
         self.calls.append((verb, detail))
         if verb != "connect" and not self.connected:
@@ -236,8 +234,6 @@ class ScriptedCluster:
     def present(self, paths: Sequence[str]) -> dict[str, bool]:
         self._call("present", tuple(paths))
         return {path: path not in self.missing for path in paths}
-
-    # ------------------------------------------------------------- the test's side
 
     def fail(self, verb: str, *errors: BaseException | None) -> None:
         """Let the next calls of `verb` raise these errors (None: succeed)."""
