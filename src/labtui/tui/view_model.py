@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from labtui.domain.model import RunPhase
 from labtui.domain.state import OPEN, TRAINING, LabState, RunState
-from labtui.slurm.states import told_outcome
 from labtui.tui.view import ENDED_BADLY, TaskLine, View, planned_sizes, runs_of
 
 if TYPE_CHECKING:
@@ -97,6 +96,8 @@ class ViewModel:
         mine = runs_of(self.state, self.edition, self.task_id)
         if not self.loaded or not any(run.epochs or run.throughput for run in mine):
             return {}
+        from labtui.slurm.states import told_outcome
+
         # a job's end that Slurm told ends its runs before their logs are read
         key = mine, [told_outcome(self.state.submissions[run.token].job) for run in mine]
         if self._cached[0] != key:
