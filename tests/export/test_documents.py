@@ -192,6 +192,7 @@ def test_charts_take_the_room_and_short_answers_stand_in_frames_of_their_own(tmp
     xmls = (s.chart._chartSpace.xml for slide in slides for s in slide.shapes if s.has_chart)
     devices, lost = (xml for xml in xmls if 'barDir val="bar"' in xml)
     assert "<c:dPt>" in devices and "<c:dPt>" not in lost, "of rows one is in colour"
+    assert ">12.0 to 12.4<" in lost and ">GPUs<" not in lost, "bounds in words, as a row's GPUs"
     colours = re.findall(r"</c:tx>\s*<c:spPr>.*?schemeClr val=.(\w+)", lost, re.DOTALL)
     assert colours == ["tx2", "accent5"], "no network has the colour of a lost part"
 

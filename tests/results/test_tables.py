@@ -8,27 +8,11 @@ import pytest
 
 from labtui.domain.model import Interval
 from labtui.export.tables import csv_text, markdown_text, readings_table
+from labtui.results import numbers
 from labtui.results.compute import compute_results
 from labtui.results.measured import Origin, cite
 from labtui.results.messages import note_lines, scaling_message
-from labtui.results.numbers import (
-    ABSENT,
-    AS_PRINTED,
-    PRECISE,
-    bounds_text,
-    grid_text,
-    lost_text,
-    percent_text,
-    rate_text,
-    ratio_text,
-    table_of,
-    text_table,
-    three_digits,
-    tick_texts,
-    uncertainty,
-    with_half_width,
-    with_uncertainty,
-)
+from labtui.results.numbers import PRECISE, bounds_text, percent_text, rate_text, ratio_text, tick_texts
 from labtui.results.report import report_text
 from labtui.results.scaling import scaling_lines
 
@@ -52,11 +36,11 @@ def test_a_number_and_its_bounds_have_the_digits_of_the_interval(interval, ratio
 
 def test_the_text_tables_of_the_published_runs():
     results = results_of(*BOTH)
-    lines = text_table(results.rows, PRECISE).splitlines()
+    lines = numbers.text_table(results.rows, PRECISE).splitlines()
     assert "2.53" in lines[3] and "63.2 %" in lines[3] and "  5.38  " in lines[3]
-    printed = text_table(results.rows, AS_PRINTED).splitlines()
+    printed = numbers.text_table(results.rows, numbers.AS_PRINTED).splitlines()
     assert printed[3].split() == ["ResNet50", "4", "GPUs", "8,192", "5", "10,000", "2.80", "70.0", "%"]
-    assert grid_text([["模型", "1"], ["a", "2"]], [False, True]) == "模型  1\na     2"
+    assert numbers.grid_text([["模型", "1"], ["a", "2"]], [False, True]) == "模型  1\na     2"
     assert "As printed" not in markdown_text(compute_results([run(1, [29.0])]), "")
     assert "| ResNet152 | 2 GPUs | 2,048 | 18 | 2,778 | 1.83 | 91.5 % |" in markdown_text(results, "")
 
@@ -90,21 +74,21 @@ def test_notes_titles_and_citations_name_what_they_are_about():
 
 def test_scatter_is_shown_where_it_is_larger_than_what_printing_hides():
     (row,) = compute_results([run(1, [30.0, 17.8, 18.0, 17.9, 18.1])]).rows
-    assert uncertainty(row, row.epoch_seconds) == pytest.approx(row.scatter.deviation)
-    assert with_uncertainty(row, row.epoch_seconds) == "18.0 ±0.2"
+    assert numbers.uncertainty(row, row.epoch_seconds) == pytest.approx(row.scatter.deviation)
+    assert numbers.with_uncertainty(row, row.epoch_seconds) == "18.0 ±0.2"
     (row,) = compute_results([run(1, [30.0, 17.916])]).rows  # a single epoch has no bar
-    assert uncertainty(row, Interval.around(17.916, 0.001)) == 0.0
-    assert with_uncertainty(row, Interval.around(5.0, 0.5)) == "5.00 ±0.50"
+    assert numbers.uncertainty(row, Interval.around(17.916, 0.001)) == 0.0
+    assert numbers.with_uncertainty(row, Interval.around(5.0, 0.5)) == "5.00 ±0.50"
 
 
 def test_a_ratio_has_the_scatter_of_both_its_times():
     runs = [run(1, [30, 10.0, 10.4, 9.6, 10.0]), run(2, [30, 5.0, 5.2, 4.8, 5.0])]
     results = compute_results(runs, images=50_000)
     one, two = results.rows
-    found = uncertainty(two, two.speedup, ratio=True)
+    found = numbers.uncertainty(two, two.speedup, ratio=True)
     shares = [row.scatter.deviation / row.epoch_seconds.value for row in (one, two)]
     assert found == pytest.approx(two.speedup.value * (shares[0] ** 2 + shares[1] ** 2) ** 0.5)
-    assert uncertainty(one, one.speedup, ratio=True) == 0.0
+    assert numbers.uncertainty(one, one.speedup, ratio=True) == 0.0
     line = list(csv.DictReader(io.StringIO(csv_text(results))))[1]
     assert float(line["speedup_hi"]) - two.speedup.value == pytest.approx(found), "as the screens have it"
     factor = float(line["efficiency_hi"]) / float(line["batch_factor"])
@@ -123,21 +107,22 @@ def test_a_ratio_has_the_scatter_of_both_its_times():
 def test_tables_screens_and_pages_show_the_same_text(times, half_width, text):
     results = compute_results([run(1, times, half_width=half_width)])
     (row,) = results.rows
-    assert f"  {text}  " in text_table(results.rows, PRECISE)
-    assert with_uncertainty(row, row.epoch_seconds) == readings_table(results).rows[1][2] == text
+    assert f"  {text}  " in numbers.text_table(results.rows, PRECISE)
+    assert numbers.with_uncertainty(row, row.epoch_seconds) == readings_table(results).rows[1][2] == text
 
 
 def test_a_half_goes_up_as_in_the_native_charts_of_a_deck_and_a_half_width_is_never_shown_as_nothing():
     """Charts in PowerPoint round the stored number by its decimals; a page's text beside it must not differ."""
     told = {(215.0, 0.5): "215", (215.0, 0.51): "215 ±1", (215.0, 1.3): "215 ±2", (3684.0, 12.0): "3,680 ±20"}
     told |= {(5.3648, 0.01284): "5.36 ±0.02", (9.995, 0.02): "10.0", (9.995, 0.3): "10.0 ±0.3"}
-    assert {pair: with_half_width(*pair) for pair in told} == told
+    assert {pair: numbers.with_half_width(*pair) for pair in told} == told
     texts = {17.95: "18.0", 10.05: "10.1", 9.995: "10.0", 3675.0: "3,680", 0.63321: "0.633", 0: "0"}
-    assert {value: three_digits(value) for value in texts} == texts
+    assert {value: numbers.three_digits(value) for value in texts} == texts
     texts = {0.2355: "23.6 %", 0.3395: "34.0 %", 1 - 0.7645: "23.6 %", -2e-16: "0.0 %"}
     assert {value: percent_text(value) for value in texts} == texts
-    assert rate_text(Interval.exact(3676.47)) == "3,676" and rate_text(Interval.exact(2.5)) == "2.50"
-    assert rate_text(None) == ratio_text(None) == percent_text(None) == lost_text(None) == ABSENT
+    assert [rate_text(Interval.exact(value)) for value in (3676.47, 2.5)] == ["3,676", "2.50"]
+    absent = {told(None) for told in (rate_text, ratio_text, percent_text, numbers.lost_text)}
+    assert absent == {numbers.ABSENT}
     assert tick_texts([0.74, 0.745, 0.75], percent=True) == ["74.0", "74.5", "75.0"], "none is there twice"
     assert tick_texts([1000, 1000.25]) == ["1,000.0", "1,000.3"] and tick_texts([0, 0.5]) == ["0", "0.5"]
 
@@ -148,13 +133,13 @@ def test_no_line_is_wider_than_the_window_and_no_cell_is_broken_or_lost(width):
     text = report_text(results, width=width)
     assert max(map(len, text.splitlines())) <= width
     words = text.replace(", ", "  ")
-    for cell in {cell for line in table_of(results.rows, PRECISE).rows for cell in line}:
+    for cell in {cell for line in numbers.table_of(results.rows, PRECISE).rows for cell in line}:
         assert re.search(rf"(?<!\S){re.escape(cell)}(?!\S)", words), cell
 
 
 def test_at_70_columns_each_part_says_which_run_a_line_is_about():
     results = results_of(*BOTH)
-    first, second = text_table(results.rows, PRECISE, 70).split("\n\n")
+    first, second = numbers.text_table(results.rows, PRECISE, 70).split("\n\n")
     for part, column in ((first, "speedup"), (second, "epochs")):
         head, *lines = part.splitlines()
         assert head.split()[:4] == ["model", "device", "global", "batch"] and column in head
@@ -162,7 +147,7 @@ def test_at_70_columns_each_part_says_which_run_a_line_is_about():
             [row.model, str(row.n_gpus), "GPU" if row.n_gpus == 1 else "GPUs", f"{row.batch_size:,}"]
             for row in results.rows
         ]
-    assert text_table(results.rows, PRECISE, 130) == text_table(results.rows, PRECISE)
+    assert numbers.text_table(results.rows, PRECISE, 130) == numbers.text_table(results.rows, PRECISE)
 
 
 def test_a_share_has_one_form_and_a_ratio_is_so_many_times_as_fast():
@@ -175,5 +160,5 @@ def test_a_share_has_one_form_and_a_ratio_is_so_many_times_as_fast():
 def test_a_column_that_no_row_has_is_left_out():
     rated = run(2, [], throughput=Interval.exact(210.0), throughput_printed=210.0)
     for one in (rated, run(1, [29.0])):
-        headings = table_of(compute_results([one]).rows, PRECISE).headings
+        headings = numbers.table_of(compute_results([one]).rows, PRECISE).headings
         assert "images/s" in headings and "epoch, s" not in headings

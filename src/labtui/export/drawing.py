@@ -200,7 +200,8 @@ def row_names(spec: ChartSpec) -> list[tuple[float, str]]:
 
 def rows_label(spec: ChartSpec) -> str:
     """What the names of rows count; "" where they are words, which need no label."""
-    return clean(spec.x_label) if all(label.replace(",", "").isdecimal() for _, label in spec.x_ticks) else ""
+    counts = all(name.replace(",", "").isdecimal() for _, name in row_names(spec))
+    return clean(spec.x_label) if counts else ""
 
 
 def bounds(point: Point) -> tuple[float, float]:

@@ -48,14 +48,8 @@ def pictures(
             longer = _wrap(f"{note} {each}".strip(), room, 14, 6)
             note = longer if longer.count("\n") < 5 else note
         figure.supxlabel(note or " ", size=14, color=drawing.AXIS, **place)
-        figure.text(
-            0.985,
-            0.012,
-            drawing.PRACTICE_LINE if spec.mark else "",
-            ha="right",
-            color=drawing.PRACTICE,
-            size=14,
-        )
+        mark = drawing.PRACTICE_LINE if spec.mark else ""
+        figure.text(0.985, 0.012, mark, ha="right", color=drawing.PRACTICE, size=14)
         return _saved(figure, formats, spec.key, stamp)
 
 
@@ -171,9 +165,8 @@ def draw_lines(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
     """Draw lines, and their names and numbers where these have room."""
     lines = spec.measured
     seen, grey = looks(lines), {"color": drawing.AXIS, "lw": 1.7, "zorder": 2}
-    mixed = (
-        spec.x_axis == "seconds" and len(lines) > 1 and not drawing.is_panel(spec)
-    )  # they end in any order
+    # they end in any order
+    mixed = spec.x_axis == "seconds" and len(lines) > 1 and not drawing.is_panel(spec)
     ends = {} if mixed else drawing.end_texts(spec, named=named)
     for series in spec.series:
         if not series.is_run and series.points:
@@ -417,7 +410,7 @@ def draw_lost(axes: Axes, spec: ChartSpec) -> None:
     parts = [series for series in spec.measured if series.part == "lost"]
     told = {p.x: p.label for part in parts for p in part.points}
     left = dict.fromkeys((x for x, _ in spec.x_ticks), 0.0)
-    rows = {x: row for row, x in enumerate(left)}
+    rows, reach = {x: row for row, x in enumerate(left)}, [0.0, 1.0]  # how far bounds reach
     for order, part in enumerate(parts):
         colour = COLOUR_OF_PART.get(part.name, -1)
         shade, ink = drawing.PARTS[colour], "white" if colour in drawing.DARK_PARTS else drawing.TEXT
@@ -433,13 +426,14 @@ def draw_lost(axes: Axes, spec: ChartSpec) -> None:
                 ends = [left[point.x] + 100 * point.lo, left[point.x] + 100 * point.hi]
                 below = [rows[point.x] + 0.33 + 0.04 * order] * 2
                 axes.plot(ends, below, "|-", color=drawing.TEXT, lw=1.6, ms=7)
+                reach += ends
             left[point.x] += 100 * point.y
     for x, total in left.items():
         text = f"{in_digits_of(told[x], total / 100)} lost"
         place: Any = {"xytext": (8, 0), "textcoords": "offset points", "va": "center", "color": drawing.AXIS}
         axes.annotate(text, (max(total, 0.0), rows[x]), **place)
     _set_rows(axes, [name for _, name in drawing.row_names(spec)])
-    axes.set_xlim(min(0.0, *left.values()), max([*left.values(), 1.0]) * 1.22)
+    axes.set_xlim(1.02 * min(*reach, *left.values()), max(1.22 * max(left.values()), 1.02 * max(reach)))
     axes.set_xlabel("points of efficiency")
     _legend(axes, min(3, len(parts)))
     axes.set_title("")

@@ -15,12 +15,13 @@ from pptx.oxml import parse_xml
 from pptx.oxml.ns import nsdecls, qn
 from pptx.util import Inches, Pt
 
+from labtui.domain.model import Interval
 from labtui.export import drawing
 from labtui.export.drawing import MAX_MARKED, bounds, has_numbers
 from labtui.export.tables import spreadsheet_cell
 from labtui.results import charts as specs
-from labtui.results.charts import ChartSpec, Look, Series, is_tall, looks, spread, value_text
-from labtui.results.numbers import clean, tick_texts
+from labtui.results.charts import ChartSpec, Look, Point, Series, is_tall, looks, spread, value_text
+from labtui.results.numbers import bounds_text, clean, tick_texts
 from labtui.results.scaling import COLOUR_OF_PART
 
 ACCENTS = (THEME.ACCENT_1, THEME.ACCENT_2, THEME.ACCENT_3, THEME.ACCENT_4, THEME.ACCENT_6)
@@ -78,7 +79,9 @@ def _move(element: Any, after: str, x: float, y: float, *size: float, edge: bool
 def _add_label(native: Any, at: int, text: str, colour: Any, side: Any, *, bold: bool = False) -> Any:
     """Label a mark; return the label's XML element."""
     label = native.points[at].data_label
-    _set_font(_set_text(label.text_frame, text), colour, bold=bold)
+    label.text_frame.text = text
+    for line in label.text_frame.paragraphs:
+        _set_font(line.runs[0].font, colour, bold=bold)
     label.text_frame._txBody.bodyPr.set("wrap", "none")
     label.position = side
     label._dLbl.getparent().find(qn("c:showLeaderLines")).set("val", "0")
@@ -286,6 +289,14 @@ def _bar_data(spec: ChartSpec) -> tuple[Any, Any]:
     return xl.XL_CHART_TYPE[f"{'BAR' if spec.x_axis == 'names' else 'COLUMN'}_CLUSTERED"], data
 
 
+def _bounds_within(point: Point, scale: float) -> str:
+    """The bounds of a lost part as a line below its number; "" where the bar is too short, `scale` inches for a 1."""
+    below, above = bounds(point)
+    text = bounds_text(Interval(point.y, point.y - below, point.y + above), point.label)
+    text = text.removesuffix(" points")
+    return f"\n{text}" if 0 < drawing.inches(text) < scale * point.y else ""
+
+
 def _style_bars(chart: Any, spec: ChartSpec, *, named: bool) -> None:
     seen, lost, flat = looks(spec.measured), spec.kind == "stacked", spec.x_axis == "names"
     plot, shown = chart.plots[0], _bar_series(spec)
@@ -293,6 +304,7 @@ def _style_bars(chart: Any, spec: ChartSpec, *, named: bool) -> None:
     side = xl.XL_LABEL_POSITION.INSIDE_END if inside else xl.XL_LABEL_POSITION.OUTSIDE_END
     side = xl.XL_LABEL_POSITION.CENTER if lost else side
     plot.gap_width, plot.overlap = 60, 100 if lost or (inside and len(shown) == 2) else -4
+    longest = max(sum(p.y for s in shown for p in s.points if p.x == x) for x, _ in spec.x_ticks)
     best, top = drawing.best_bar(spec), 1.15 * max(p.y + bounds(p)[1] for s in shown for p in s.points)
     for native, series in zip(plot.series, shown, strict=True):
         if series.role == "ideal":
@@ -318,6 +330,7 @@ def _style_bars(chart: Any, spec: ChartSpec, *, named: bool) -> None:
                 text = value_text(spec, point).removesuffix("×").removesuffix(" points")
                 pale = point.hollow or point.live or (flat and not lost and point is not best)
                 ink = THEME.BACKGROUND_1 if dark and not pale else THEME.TEXT_1
+                text += _bounds_within(point, 6 / longest) if lost else ""
                 label = _add_label(native, at, text, ink, side, bold=inside or lost)
                 if is_tall(spec, point) and not (lost or flat):  # its number stands beyond its error bar
                     below, above = bounds(point)

@@ -171,12 +171,8 @@ def _lines(results: Results) -> Lines:
     for row, run in ((each, run) for each in results.rows for run in each.members if run.run.epochs):
         if row.epoch_seconds is None or run.live or steady_samples(run):
             gpus = devices(0 if run.run.device == "cpu" else run.run.n_gpus, cpu="CPU", unknown="")
-            told = (
-                run.called or row.model,
-                row.configuration.data_set,
-                policy(run) or ", ".join(row.apart_by),
-                gpus,
-            )
+            apart = policy(run) or ", ".join(row.apart_by)
+            told = (run.called or row.model, row.configuration.data_set, apart, gpus)
             name = " · ".join(filter(None, told))
             found.append((Series(name=name, points=(), hue=hues[row.model], group=name), run))
             times = 1 + (row.runs > len(row.members))  # of repeats one may be drawn
