@@ -39,6 +39,8 @@ def test_the_first_epoch_is_not_counted_and_not_lost_and_alone_gives_no_steady_t
     assert row.epoch_seconds is None and row.throughput is None and row.speedup is None
     assert row.as_printed.epoch_seconds is None
     assert any("Only warm-up epochs were read" in note for note in row.notes)
+    zero = only_row(run(1, [9.0, 0.5, 0.5], half_width=0.5), images=50_000)
+    assert zero.throughput is None and "prints 0 s" in zero.notes_about("no throughput")[0]
     report = results_json(results)
     assert report["rows"] == [] and report["without_steady_time"][0]["warmup_seconds"]["value"] == 29.0
 

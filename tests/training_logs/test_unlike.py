@@ -27,9 +27,9 @@ def test_samples_and_a_rate_that_contradict_each_other_are_both_left_out():
         text += mllog("epoch_start", ms=at, epoch_num=n) + mllog("epoch_stop", ms=at + 1e4, epoch_num=n)
         text += mllog("tracked_stats", {"throughput": 12_900.0}, epoch_num=n)
     (run,) = runs_of(mllog("train_samples", 117_266) + text)
-    assert run.images == 117_266 and run.notes == ()
+    assert run.images == 117_266 and run.notes == () and run.epochs[0].metrics == {"throughput": 12_900}
     (run,) = runs_of(mllog("train_samples", 659) + text)
-    assert (run.images, run.throughput) == (None, None) and "Line 1 gives 659" in run.notes[0]
+    assert (run.images, run.throughput, *run.epochs[0].metrics) == (None, None) and "659" in run.notes[0]
     (run,) = runs_of("Images per epoch: 50,000\nEpoch 1 | time: 47.04s, 9,999 images/s\n")
     assert (run.images, run.epochs[0].metrics) == (None, {}) and "says 9,999.0. Neither" in run.notes[-1]
 

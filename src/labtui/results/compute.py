@@ -93,6 +93,8 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> 
         return row
     if seconds is None:
         return row.with_notes("Only warm-up epochs were read: a steady time needs one more.")
+    if seconds.lo < SHORTEST:
+        return row.with_notes(_ZERO, about="no throughput")
     images, values = configuration.images_bound, [sample.seconds.value for _, sample in samples]
     told = None if images else _told_throughput([sample for _, sample in samples])
     remarks = [_RATE_TOLD] if told else _images_note(members[0], configuration, images)
@@ -100,7 +102,7 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> 
     return replace(
         row,
         images=images,
-        throughput=images.over(seconds) if images is not None and seconds.lo >= SHORTEST else told,
+        throughput=images.over(seconds) if images else told,
         joules_per_image=_joules_per_image((sample for _, sample in samples), images),
         scatter=Scatter(statistics.stdev(values), len(values)) if len(values) > 1 else None,
         step_seconds=seconds.scaled(1 / steps) if steps else None,
@@ -135,6 +137,7 @@ def _told_throughput(samples: Iterable[EpochSample]) -> Interval | None:
     return Interval(mean.value, min(end.lo for end in ends), max(end.hi for end in ends))
 
 
+_ZERO = "The log prints 0 s for each epoch: no throughput and no speedup."
 _RATE_TOLD = "The throughput is the rate that the log prints: it does not say how many images an epoch has."
 
 

@@ -369,7 +369,8 @@ class OpenRun(msgspec.Struct):
         if note := self._contradicted_images(samples):
             notes, told = (*notes, note), told | {"images": None}
         if note or self.interleaved:  # each process prints its own rate
-            others = [{name: one.metrics[name] for name in one.metrics if name != RATE} for one in samples]
+            hidden = {RATE, "throughput"} if note else {RATE}
+            others = [{key: one.metrics[key] for key in one.metrics if key not in hidden} for one in samples]
             samples = tuple(replace(one, metrics=its) for one, its in zip(samples, others, strict=True))
         if grow_like_total([one for one in samples if one.source not in _TIMED]):
             samples, notes = samples[:1], (*notes, _TOTAL)  # a run on the screen never loses its first epoch
