@@ -46,13 +46,17 @@ def test_the_first_epoch_is_not_counted_and_not_lost_and_alone_gives_no_steady_t
 
 
 def test_a_rate_that_an_epochs_line_prints_is_its_throughput_where_nothing_tells_the_images():
-    lines = (f"epoch {n} took {s} seconds, {rate} img/sec" for n, s, rate in ((1, 20, 2500), (2, 11.5, 4347)))
-    report = parse_log("\n".join((*lines, "epoch 3 took 46.0 seconds, 1087 img/sec\n")).encode())
-    runs = measured_from_reports([("a.out", report)])
+    epochs = ((1, 20, 2500), (2, 11.5, 4347), (3, 46.0, 1087))
+    log = "".join(f"epoch {n} took {s} seconds, {rate} img/sec\n" for n, s, rate in epochs)
+    logs = (log, log.replace("img", "samples"))
+    runs, others = (measured_from_reports([("a.out", parse_log(each.encode()))]) for each in logs)
     row = only_row(*runs)
     assert row.throughput.contains(100_000 / 57.5) and row.throughput.hi < 1750, "not the mean of the rates"
     assert not any("no throughput" in note for note in row.notes)
-    assert only_row(*runs, images=50_000).throughput.value == pytest.approx(50_000 / 28.75, rel=0.01)
+    assert only_row(*runs, images=60_000).throughput.contains(60_000 / 28.75)
+    rows = [only_row(*others, images=60_000, insist=told) for told in (False, True)]
+    assert rows[0].throughput == row.throughput and rows[1].throughput.contains(60_000 / 28.75)
+    assert {row.configuration.unit for row in rows} == {"samples"}, "in the log's own word"
 
 
 def test_several_runs_of_one_configuration_are_pooled_and_counted():

@@ -234,9 +234,9 @@ def _no_data_lines(report: LogReport) -> list[str]:
     lines, pattern = ["  No epoch time or rate found."], EXAMPLE_PATTERN
     if report.mention is not None:
         number, text = report.mention
-        pattern = suggested_pattern(text) or pattern
+        pattern = suggested_pattern(text) or "REGEX"
         lines.append(f"{_INDENT}Line {number} may contain an epoch or a rate: {text}")
-    hint = "Describe such a line by a regular expression with named groups"
+    hint = "Describe such a line by a regular expression with named groups (epoch, seconds, rate)"
     lines.append(f"{_INDENT}{hint}: --pattern '{pattern}'")
     lines.append(f"{_INDENT}Known log formats: {', '.join(FORMS_READ[:-1])} and {FORMS_READ[-1]}.")
     return lines

@@ -14,7 +14,7 @@ from labtui.results.laws import fit_laws, karp_flatt
 from labtui.results.measured import SHORTEST, AsPrinted, MeasuredRun, longest, steady_samples, warmup_epochs
 from labtui.results.rows import ResultRow, Results, Scatter, compare_rates, named_rows, step_times_of
 from labtui.results.scaling import program_rows, same_batch, with_controls
-from labtui.training_logs.patterns import RATE
+from labtui.training_logs.patterns import rate_of
 from labtui.training_logs.runs import rounded
 
 
@@ -94,7 +94,7 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> 
     if seconds is None:
         return row.with_notes("Only warm-up epochs were read: a steady time needs one more.")
     if seconds.lo < SHORTEST:
-        return row.with_notes(_ZERO, about="no throughput")
+        return row.with_notes("The log prints 0 s: no throughput and no speedup.", about="no throughput")
     images, values = configuration.images_bound, [sample.seconds.value for _, sample in samples]
     told = None if images else _told_throughput([sample for _, sample in samples])
     remarks = [_RATE_TOLD] if told else _images_note(members[0], configuration, images)
@@ -125,9 +125,10 @@ def _joules_per_image(samples: Iterable[EpochSample], images: Interval | None) -
 
 
 def _told_throughput(samples: Iterable[EpochSample]) -> Interval | None:
-    """The images of some epochs over their time, from the rate that each prints: a rate counts for its epoch's time."""
-    told = [(rounded(f"{s.metrics.get(RATE, 0.0):.9g}"), s.seconds.scaled(s.count)) for s in samples]
-    rates, times = [[each[n] for each in told if each[0].lo > 0 < each[1].lo] for n in (0, 1)]
+    """The work of some epochs over their time, from the rate that each prints: a rate counts for its epoch's time."""
+    told = [(s.metrics.get(rate_of(s.metrics), 0.0), s.seconds.scaled(s.count)) for s in samples]
+    known = [(rounded(f"{rate:.9g}"), time) for rate, time in told if rate > 0 < time.lo]
+    rates, times = [[each[n] for each in known] for n in (0, 1)]
     if (mean := Interval.mean(rates, [time.value for time in times])) is None:
         return None
     # Least where the slow epochs took as long as they may, most where the fast ones did.
@@ -137,8 +138,7 @@ def _told_throughput(samples: Iterable[EpochSample]) -> Interval | None:
     return Interval(mean.value, min(end.lo for end in ends), max(end.hi for end in ends))
 
 
-_ZERO = "The log prints 0 s for each epoch: no throughput and no speedup."
-_RATE_TOLD = "The throughput is the rate that the log prints: it does not say how many images an epoch has."
+_RATE_TOLD = "The throughput is the rate that the log prints: it does not say how large an epoch is."
 
 
 def _images_note(run: MeasuredRun, configuration: Configuration, bound: Interval | None) -> Iterable[str]:
@@ -168,7 +168,7 @@ def _from_rates(row: ResultRow, runs: list[MeasuredRun]) -> ResultRow:
         note = "The rate covers all steps, including the slow first ones."
     else:
         note = "The log prints a rate and no epoch times: the cost of a short last batch is not in it."
-        note += f" The epoch time is computed for {mine.images:,} images at that rate." if images else ""
+        note += f" The epoch time is computed for {mine.images:,} {mine.unit} at that rate." if images else ""
     return replace(
         row.with_notes(note),
         images=images,

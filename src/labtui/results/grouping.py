@@ -223,7 +223,8 @@ def configuration_of(
     if batch is None and parsed.batch_per_gpu is not None and n_gpus is not None:
         batch = parsed.batch_per_gpu * max(1, n_gpus)
     steps = printed_steps(run)
-    given = images if (insist or run.takes_images) and parsed.unit == "images" else None
+    counted = parsed.unit == "images" or (insist and parsed.epochs)
+    given = images if (insist or run.takes_images) and counted else None
     images = parsed.images or given
     if images and contradicts(images, steps, batch) and (parsed.images or not insist):
         images = None  # the steps bound it

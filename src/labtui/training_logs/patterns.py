@@ -3,7 +3,7 @@ r"""Reads lines by expressions with named groups: hand-written forms, tqdm's bar
 A group's name says what it holds: `epoch`, `epochs` (planned), `steps`; the epoch's time as `hours`, `minutes`,
 `seconds`, `milliseconds` (added up) or as `clock` (``1:02:03``), or as `step_seconds` or `step_milliseconds` of each of
 its `steps`; `rate` in images per second. Any other group is a metric. One line is one epoch, or one rate; a rate beside
-an epoch's time is that epoch's metric `RATE`.
+an epoch's time is that epoch's metric (`RATES`).
 
 What such a line does not prove is left out: epochs that are not printed one by one (is it the time of one, or of all
 since the last line?), times that grow like a running total, a number without a unit.
@@ -22,21 +22,24 @@ import re2
 from msgspec.structs import replace
 
 from labtui.domain.errors import DataError, failure
-from labtui.domain.model import EpochSample, Interval, Program
+from labtui.domain.model import EpochSample, Interval, Program, WorkUnit
 from labtui.training_logs.runs import EXPRESSIONS, PROGRAM, RunFacts, rounded, whole_number
 from labtui.training_logs.said import Begins, Ends, Epoch, Measures, Rate, Said
 
 STEP_TIMES = {"step_milliseconds": 1e-3, "step_seconds": 1.0}
 _SCALES = {**STEP_TIMES, "milliseconds": 1e-3, "seconds": 1.0, "minutes": 60.0, "hours": 3600.0}
 TIMES = (*reversed(_SCALES), "clock")
-_KNOWN = {*TIMES, "epoch", "epochs", "last_epoch", "steps", "rate", "v_num", "daytime"}
+_KNOWN = {*TIMES, "epoch", "epochs", "last_epoch", "steps", "rate", "counted", "v_num", "daytime"}
 MAX_PATTERN_CHARS = 2000
 """The most characters of a line that a user's own pattern is tried on."""
 
 
 # --------------------------------------------------------------------------- what a line holds
 
-RATE = "images_per_second"
+_COUNTED: dict[str, WorkUnit] = {"": "images", "sa": "samples", "ex": "samples", "se": "sentences"}
+"""What a rate beside an epoch's time counts, by the first letters of its word."""
+RATES: dict[str, WorkUnit] = {f"{unit}_per_second": unit for unit in _COUNTED.values()}
+"""The metrics that such a rate becomes, with what it counts."""
 PERCENT_NAMES, TOP5_NAMES = ("acc@1", "prec@1", "acc1", "top1"), ("acc@5", "prec@5", "acc5", "top5")
 """Accuracies that programs print in percent; others are fractions of 1."""
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?%?)")
@@ -103,7 +106,7 @@ def read_hand_written(text: str, *_: Any, alike: Alike) -> list[Said] | None:
     scores = {} if metrics else _scores(lower[: found.start()])
     rates = filter(_is_bare, EXPRESSIONS["rate"].finditer(lower, found.end()))
     beside = next((one for one in rates if not EXPRESSIONS["one-gpu"].search(lower[: one.start()])), None)
-    rate = {"rate": beside["rate"].replace(",", "")} if beside else {}
+    rate = {**given(beside), "rate": beside["rate"].replace(",", "")} if beside else {}
     groups = {**metrics, **scores, **given(head), **given(found), **rate}
     alike.learn(text, groups)
     return epoch_of("hand-written", groups, lower)
@@ -181,6 +184,11 @@ def may_be_times_of_day(samples: Sequence[EpochSample]) -> bool:
     return samples[0].seconds.value >= 60 and not any(0 < fall < 720 for fall in falls)  # but to midnight
 
 
+def rate_of(metrics: Mapping[str, float]) -> str:
+    """The metric that is the rate beside an epoch's time; "" if none is."""
+    return next((name for name in metrics if name in RATES), "")
+
+
 def _metrics(groups: Mapping[str, str]) -> dict[str, float]:
     """The metrics in these groups, without accuracies that may be in percent or fractions of 1.
 
@@ -213,7 +221,8 @@ def epoch_of(form: str, groups: Mapping[str, str], rest: str = "", *, cut: bool 
     seconds = None if number is None and "epoch" in groups else seconds_of(groups, cut=cut)
     rate = seconds_of({"seconds": groups["rate"]}, cut=False) if "rate" in groups else None
     if seconds is not None:
-        metrics = _metrics(groups) | ({} if rate is None else {RATE: float(groups["rate"])})
+        metrics, unit = _metrics(groups), _COUNTED.get(groups.get("counted", "")[:2], "images")
+        metrics |= {} if rate is None else {f"{unit}_per_second": float(groups["rate"])}
         counts = {name: int(count) for name, count in EXPRESSIONS["count"].findall(rest) if count}
         of_day = "daytime" in groups
         return [Epoch(form, number, seconds, planned or None, steps, metrics, counts=counts, daytime=of_day)]

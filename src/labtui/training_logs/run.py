@@ -9,10 +9,10 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
-from labtui.domain.model import EpochSample, Interval, Outcome
+from labtui.domain.model import EpochSample, Interval, Outcome, WorkUnit
 from labtui.domain.tuning import tuning_of
 from labtui.training_logs.keras_runs import APART, KERAS, KerasLines, are_apart, union
-from labtui.training_logs.patterns import RATE, grow_like_total, may_be_times_of_day
+from labtui.training_logs.patterns import RATES, grow_like_total, may_be_times_of_day, rate_of
 from labtui.training_logs.runs import NO_FACTS, GpuCount, ParsedRun, RunFacts, count_gpus, is_worse, median
 from labtui.training_logs.said import Begins, Ends, Epoch, Rate
 from labtui.training_logs.spans import (
@@ -226,7 +226,7 @@ class OpenRun(msgspec.Struct):
         Return False if the times contradict each other: two trainings wrote at once.
         """
         stored, other = self.epochs[sample.epoch], sample.seconds
-        self.interleaved |= stored.line != sample.line and RATE in sample.metrics
+        self.interleaved |= stored.line != sample.line and rate_of(sample.metrics) != ""
         if len(self.epochs) == 1 or stored.line == sample.line or stored.seconds == other:
             self.epochs[sample.epoch] = replace(sample, starts_process=stored.starts_process)
             if stored.seconds != other:  # not drawn or printed again
@@ -366,10 +366,11 @@ class OpenRun(msgspec.Struct):
         told = self.facts.given()
         if self.form in (KERAS, IMAGENET):
             told.setdefault("framework", self.form)
+        unit: WorkUnit = next((RATES[name] for one in samples if (name := rate_of(one.metrics))), "images")
         if note := self._contradicted_images(samples):
             notes, told = (*notes, note), told | {"images": None}
         if note or self.interleaved:  # each process prints its own rate
-            hidden = {RATE, "throughput"} if note else {RATE}
+            hidden = {*RATES, "throughput"} if note else {*RATES}
             others = [{key: one.metrics[key] for key in one.metrics if key not in hidden} for one in samples]
             samples = tuple(replace(one, metrics=its) for one, its in zip(samples, others, strict=True))
         if grow_like_total([one for one in samples if one.source not in _TIMED]):
@@ -387,7 +388,7 @@ class OpenRun(msgspec.Struct):
             **told,
             outcome=self.outcome,
             epochs=samples,
-            unit=self.rates[-1].unit if self.rates else "images",
+            unit=self.rates[-1].unit if self.rates else unit,
             notes=notes,
             interleaved=self.interleaved,
             first_line=self.first_line,
@@ -419,7 +420,7 @@ class OpenRun(msgspec.Struct):
         if images is None or not samples:
             return ""
         last, of_all = samples[-1], "throughput" in samples[-1].metric_lines  # in MLPerf's record
-        name, timed = ("throughput", samples[1:]) if of_all else (RATE, samples[-1:])
+        name, timed = ("throughput", samples[1:]) if of_all else (rate_of(last.metrics), samples[-1:])
         rate = last.metrics.get(name, 0.0)
         seconds = statistics.median(sample.seconds.value for sample in timed) if timed else 0.0
         if not rate > 0 < seconds or abs(images / seconds / rate - 1) <= APART:
