@@ -58,8 +58,7 @@ BESIDE = "Epoch 1 took 5.5 s{} img/s"
 @pytest.mark.parametrize(("line", "metrics"), [
     ("Epoch 1 | Acc: 80.00% | Loss: 0.5234567890123456 | Time: 47.041234567890123s", {"Acc": pytest.approx(0.8), "Loss": 0.5234567890123456}), ("Epoch 1/3: train loss 2.4638, train acc 10.50%, time 1.43s", {"loss": 2.4638, "accuracy": 0.105}),
     *((BESIDE.format(", 1,234.5"), {"images_per_second": 1234.5}), (BESIDE.format(" (980.1234567890123"), {"images_per_second": 980.1234567890123})),
-    *(("Time taken for epoch 2 is 28.98 sec, avg 141.3 samples/sec", {"samples_per_second": 141.3}), ("Epoch 1 took 5.5 s, 14.3 examples/s", {"samples_per_second": 14.3})),
-    ("training time for epoch 1: 29.37 mins (2918.36 sent/sec, 139640.48 tokens/sec)", {"sentences_per_second": 2918.36}),
+    *(("Time taken for epoch 2 is 28.98 sec, avg 141.3 samples/sec", {"samples_per_second": 141.3}), ("Epoch 1 took 5.5 s, 14.3 examples/s", {"samples_per_second": 14.3}), ("training time for epoch 1: 29.37 mins (2918.36 sent/sec, 139640.48 tokens/sec)", {"sentences_per_second": 2918.36})),
     *((BESIDE.format(text), {}) for text in (", -5", ", val 9", ", per GPU 9", ", 12k", " at 9 img/s per GPU, 1,2345")),
     *((f"Epoch 1 took 5.5 s, 9 img/s {text}", {}) for text in ("for each worker", "each", "(per GPU)")),
     *(("Epoch 1: 100%|###| 196/196 [00:31<00:00,  6.31it/s, loss=7,777.5]", {}), ("Epoch 1 | loss: 7.777,5 | time: 3 s", {})),
