@@ -196,7 +196,17 @@ def test_the_title_page_has_key_numbers_the_overview_its_machines_and_a_report_n
     assert names >= {"report.pdf", "analysis.ipynb"} and not names & {"deck.pptx", "deck.pdf"}
 
 
-def test_precise_and_as_printed_stand_side_by_side():
+def test_precise_and_as_printed_stand_side_by_side(tmp_path):
+    def printed(run):
+        epochs = (replace(each, printed_seconds=round(each.seconds.value)) for each in run.epochs)
+        return replace(run, epochs=tuple(epochs))
+
+    pages = document_of(lab := make_lab(tmp_path / "lab", "hpc4ai-ch10", answer=ANSWER), printed).pages
+    (page,) = (
+        p for p in pages if p.title == "Whole seconds flatter: 2.80× as printed, 2.53× when read precisely"
+    )
+    assert page.answers and page.blocks[0].groups and not page.charts, "on a page of its own"
+    assert len(hand_in(lab.contents()).pages) == len(pages) - 1, "where logs print no seconds"
     table = readings_table(results_of("ResNet50.31337.out", "ResNet152.31338.out"))
     assert "; ".join(dict(table.groups)) == "; Precise: all digits of the log; As printed: whole seconds"
     assert sum(count for _, count in table.groups) == len(table.headings) and table.rows[0] == ("ResNet50",)

@@ -168,7 +168,8 @@ def _task_pages(contents: LabContents, plan: HandInPage, task: Task) -> Iterable
         blocks += tuple(_checklist(contents, task))
     page = _page_of(plan, task, results, charts)
     page = replace(page, facts=large, blocks=blocks, answers=answers, warnings=tuple(warnings))
-    said = joined(tables.results_message(results)) if charts and found and plan.table == "results" else ""
+    told = {"results": tables.results_message, "readings": tables.readings_message}.get(plan.table or "")
+    said = joined(told(results)) if charts and found and told else ""
     height = documents.chart_height(page) + sum(map(documents.block_height, blocks)) if said else 0.0
     if said not in ("", page.title) and height > documents.BOTTOM - documents.TOP:  # the table has its own
         yield _page_of(plan, task, results, charts)
@@ -339,7 +340,8 @@ def _tables(contents: LabContents, plan: HandInPage, results: Results) -> Iterab
     elif plan.table == "results" and results.programs:
         yield table_of(results.programs, PROGRAM)
     elif plan.table and results.measured:
-        yield tables.readings_table(results)
+        table = tables.readings_table(results)
+        yield from (table,) if table.groups or plan.table == "results" else ()
 
 
 # --------------------------------------------------------------------------- listings

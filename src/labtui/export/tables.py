@@ -83,6 +83,19 @@ def results_message(results: Results) -> str:
     return messages.tuning_message(rows) if one_network else messages.times_message(rows)
 
 
+def readings_message(results: Results) -> str:
+    """What whole seconds make of a speedup: ``Whole seconds flatter: 2.80× as printed, 2.53× when read precisely``."""
+    ratios = [(r.as_printed.speedup, r.speedup) for r in results.measured if r.speedup and r.processes > 1]
+    read = [(printed, precise) for printed, precise in ratios if printed is not None]
+    printed, precise = max(read, key=lambda both: abs(both[0] - both[1].value), default=(0.0, None))
+    if precise is None:
+        return ""
+    whole, exact = f"{numbers.ratio_text(printed)}×", _times(precise)
+    how = "flatter" if printed > precise.value else "understate"
+    told = f"Whole seconds {how}: {whole} as printed, {exact} when read precisely"
+    return told if whole != exact else f"Both readings agree: {exact}"
+
+
 def _cost_message(lines: Sequence[ScalingLine]) -> str:
     """What the only line's speedup costs: ``32 GPUs are 28.6 times as fast as one for 4.4 times the GPU-hours``."""
     compared = lines[0].compared if len(lines) == 1 else ()

@@ -208,7 +208,7 @@ class HandInPage(Table, frozen=True, kw_only=True):
     heading: str = ""
     answers: tuple[fields.Count, ...] = ()
     charts: tuple[str, ...] = ()
-    table: Literal["results", "fractions"] | None = None
+    table: Literal["results", "readings", "fractions"] | None = None
     models: tuple[str, ...] = ()
     excerpts: tuple[Excerpt, ...] = ()
     target: Annotated[float, Meta(gt=0, lt=1)] | None = None
