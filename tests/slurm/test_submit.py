@@ -16,7 +16,7 @@ from labtui.slurm.job_control import cancel, check_options
 from labtui.slurm.remote_command import Call, CommandResult, T
 from tests.slurm.recorded import NONCE, accounting_row, queue_row, read
 
-TOKEN, NAME = "0f3a-77aa-b2c4", "ResNet50-b2c4"
+TOKEN, NAME = "lt0f3a77aa00000000b2c4", "ResNet50-b2c4"
 ANOTHERS = "1234"
 """A job of another submission."""
 
@@ -33,7 +33,7 @@ class Site:
         self.folder = folder
         self.programs = folder / "bin"
         self.programs.mkdir()
-        self.dir = folder / "a dir" / "token"
+        self.dir = folder / "a dir" / TOKEN
         self.dir.mkdir(parents=True)
         self.sent = folder / "sent"
         self.program(
@@ -81,7 +81,7 @@ def test_a_submission_is_sent_once_and_leaves_a_receipt(site):
     assert (first.status, sending.parse_submit(first.out)) == (0, "4711")
     again = site.submit()
     assert again.status == sending.BLOCKED and site.times_sent() == 1
-    words = "--parsable --no-requeue --comment=labtui:0f3a-77aa-b2c4 --job-name=ResNet50-b2c4"
+    words = "--parsable --no-requeue --comment=labtui:lt0f3a77aa00000000b2c4 --job-name=ResNet50-b2c4"
     assert words in site.sent.read_text()
     assert site.look().job_id == "4711"
 
@@ -132,9 +132,14 @@ def test_a_try_is_refused_beside_one_it_does_not_know_of(site):
     assert site.times_sent() == 1 and site.look().job_id == "4711"
 
 
-def test_a_job_that_is_there_is_adopted_under_the_guard_of_sbatch(site):
-    """Its directory was removed, so nothing but the queue knows."""
-    site.program("squeue", f"echo '17 labtui:other'; echo '99 {sending.comment_of(TOKEN)}'")
+@pytest.mark.parametrize(
+    "ours", ["/d\\037labtui:" + TOKEN, f"/a b/{TOKEN}\\037(null)", f"/d/{TOKEN}/.\\037course 7"]
+)
+def test_a_job_that_is_there_is_adopted_under_the_guard_of_sbatch(site, ours):
+    """The receipt was removed, so nothing but the queue knows."""
+    site.program(
+        "squeue", f"printf '17\\037/d/{TOKEN}\\037labtui:other\\n99\\037{ours}\\n12\\037/d\\037(null)\\n'"
+    )
     result = site.submit()
     assert (result.status, sending.parse_submit(result.out)) == (0, "99")
     assert site.times_sent() == 0 and site.look().job_id == "99"
@@ -167,25 +172,25 @@ def test_a_lookup_takes_a_submission_on_its_way_away(site):
     assert site.submit(attempt=1).status == 0 and site.look().job_id == "4711"
 
 
-def test_a_job_without_receipt_is_found_by_its_comment(site):
-    site.program("sbatch", "kill -9 $PPID; sleep 1")
-    site.submit()
-    site.queue_holds("99", sending.comment_of(TOKEN), "renamed")
-    assert site.look().job_id == "99"
-
-
 @pytest.mark.parametrize(("comment", "work_dir", "ours"), [
     ("labtui:1111-2222-b2c4", "", False),  # two tokens that end alike
     ("labtui:1111-2222-b2c4", "/gpfs/lab/token", False),
     ("", "/gpfs/lab/lt00112233445566778899", False),  # in another submission's directory
     ("", "/gpfs/lab/elsewhere", True),
     ("charged to course 7", "", True),  # the site's own comment says nothing
+    (sending.comment_of(TOKEN), "/gpfs/lab/elsewhere", True),
+    ("", f"/gpfs/lab/{TOKEN}/.", True),  # a site that drops comments
 ])  # fmt: skip
-def test_a_job_of_the_same_name_that_bears_another_token_is_not_ours(site, comment, work_dir, ours):
+def test_whose_a_job_is_by_its_comment_then_its_directory_then_its_name(site, comment, work_dir, ours):
+    site.program("sbatch", "kill -9 $PPID; sleep 1")
+    site.submit()
     site.queue_holds("96", comment, NAME, work_dir)
     assert site.look().job_id == ("96" if ours else None)
-    site.queue_holds("97", comment, "ResNet50", work_dir)
-    assert site.look("ResNet50").job_id is None, "a name without the token proves nothing"
+    site.queue_holds("97", comment, "train", work_dir)
+    known = TOKEN in comment + work_dir
+    assert site.look("ResNet50").job_id == ("97" if known else None), (
+        "a name without the token proves nothing"
+    )
 
 
 def test_the_queue_tells_whose_job_it_is_when_accounting_does_not_yet(site):

@@ -27,7 +27,7 @@ from labtui.session.worker_context import Task, WorkerContext, errors_to, fail, 
 from labtui.slurm.job_control import NO_ANSWER, cancel, control, end_after
 from labtui.slurm.remote_command import Call
 from labtui.slurm.states import early_end_refusal, sendable
-from labtui.slurm.submit import COMMENT_PREFIX, Lookup, accepted_unread, empty_answers, lookup, no_job, submit
+from labtui.slurm.submit import Lookup, accepted_unread, empty_answers, lookup, no_job, submit, token_of
 
 _LOOKUP_DELAYS_S = (0.0, 3.0, 5.0, 8.0, 10.0, 20.0, 30.0, 60.0)
 SILENT_SENTENCE = (
@@ -251,9 +251,9 @@ class Submitter:
 
     def shown(self, rows: Iterable[JobView]) -> None:
         """After the queue showed the job of a submission whose answer was lost: look that one up at once."""
-        comments = {row.comment for row in rows}
+        tokens = {token_of(row) for row in rows}
         for item in self._context.state.in_status(SubmissionStatus.UNKNOWN):
-            if f"{COMMENT_PREFIX}{item.token}" in comments:
+            if item.token in tokens:
                 self._pending[item.token].lookup_at = 0.0
 
     def look_again(self, submission: SubmissionState) -> None:

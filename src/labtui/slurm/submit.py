@@ -127,8 +127,8 @@ NO_JOB_ANSWERS = 3
 NO_JOB_S = 310.0
 """How long complete answers must show no job: a request is valid as long as its munge credential, 300 s."""
 
-_COMMENT_TOKEN = re.compile(r"lt[0-9a-f]{20}")
-"""A token, which is also the name of the submission's remote directory."""
+_DIRECTORY = re.compile(r"lt[0-9a-f]{20}")
+"""A submission's remote directory is named by its token."""
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -194,7 +194,6 @@ def lookup(remote_dir: str, token: str, job_name: str, taken: Container[str] = (
 
 
 def _read_lookup(result: CommandResult, *, token: str, job_name: str, taken: Container[str]) -> Lookup:
-    comment = comment_of(token)
     out = result.sections
     attempts = _attempts(out, taken)
     tried = [attempt for attempt in attempts if not attempt.closed]
@@ -211,7 +210,7 @@ def _read_lookup(result: CommandResult, *, token: str, job_name: str, taken: Con
     found = [
         int(row.job_id)
         for row in rows
-        if row.comment == comment or (by_name and row.name == job_name and row.job_id not in others)
+        if token_of(row) == token or (by_name and row.name == job_name and row.job_id not in others)
     ]
     started = parse_submit(out.get("started", ""))
     receipts = (attempt.job_id for attempt in tried if attempt.job_id not in {None, *others})
@@ -241,18 +240,21 @@ def _read_lookup(result: CommandResult, *, token: str, job_name: str, taken: Con
     )
 
 
-def is_of_another(row: JobView, token: str, job_name: str = "") -> bool:
-    """Whether a job's comment or directory has another submission's token, or neither has ours nor its name is ours.
-
-    A name has only the end of a token. On sites that drop or replace comments, only directory and name can tell;
-    accounting tells no directory, and a job may rename itself.
-    """
-    tokens = {row.comment.removeprefix(COMMENT_PREFIX)} if row.comment.startswith(COMMENT_PREFIX) else set()
+def token_of(row: JobView) -> str:
+    """The token of a job's submission: in the comment, or where a site drops or replaces it, the directory's name."""
+    if row.comment.startswith(COMMENT_PREFIX):
+        return row.comment.removeprefix(COMMENT_PREFIX)
     directory = row.work_dir.removesuffix("/.").rstrip("/").rpartition("/")[2]
-    if _COMMENT_TOKEN.fullmatch(directory):
-        tokens.add(directory)
+    return directory if _DIRECTORY.fullmatch(directory) else ""
+
+
+def is_of_another(row: JobView, token: str, job_name: str = "") -> bool:
+    """Whether a job has another submission's token, or neither a token nor our name.
+
+    A name has only the end of a token. Accounting tells no directory, and a job may rename itself.
+    """
     strange = bool(job_name and row.work_dir) and row.name not in ("", job_name)
-    return bool(tokens - {token}) if tokens else strange
+    return token_of(row) != token if token_of(row) else strange
 
 
 def _attempts(out: dict[str, str], taken: Container[str]) -> list[Attempt]:

@@ -12,9 +12,11 @@ ended() { echo "$1" >"$lock/status.part" && mv "$lock/status.part" "$lock/status
 
 id=$(readlink .labtui/started/job)
 if [ -z "$id" ]; then
-    limit "$squeue_s" squeue --me --local --noheader --states=all --format='%F %k' \
+    limit "$squeue_s" squeue --me --local --noheader --states=all --format=$'%F\037%Z\037%k' \
         >"$lock/queue" 2>"$lock/err" </dev/null || { ended closed; cat "$lock/err" >&2; exit 75; }
-    while read -r known its_comment; do
+    while IFS=$'\037' read -r known its_dir its_comment; do
+        its_dir=${its_dir%/.}  # where a site drops or replaces comments, the directory has the token
+        case $its_comment in labtui:*) ;; *) its_comment=labtui:${its_dir##*/} ;; esac
         [ "$its_comment" = "$comment" ] && id=$known
     done <"$lock/queue"
 fi
