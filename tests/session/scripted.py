@@ -44,7 +44,7 @@ class ScriptedJob(msgspec.Struct):
     job_id: str
     token: str
     name: str
-    directory: str
+    work_dir: str
     state: str = "PENDING"
     in_queue: bool = True
     in_accounting: bool = True
@@ -165,7 +165,7 @@ class ScriptedCluster:
         if self.queue_down:
             return QueueAnswer(jobs=None, accounting=None, problem="squeue failed: Socket timed out")
         rows = tuple(
-            job_row(asdict(job) | {"comment": f"labtui:{job.token}", "exit_code": ""})
+            job_row(asdict(job) | {"comment": job.token and f"labtui:{job.token}", "exit_code": ""})
             for job in self.jobs.values()
             if job.in_queue
         )
@@ -253,7 +253,7 @@ class ScriptedCluster:
 
     def log(self, job_id: str, suffix: str = "out") -> str:
         job = self.jobs[job_id]
-        return f"{job.directory}/{job.name}.{job_id}.{suffix}"
+        return f"{job.work_dir}/{job.name}.{job_id}.{suffix}"
 
     def write(self, job_id: str, data: bytes, suffix: str = "out") -> None:
         path = self.log(job_id, suffix)

@@ -17,7 +17,7 @@ from labtui.slurm.submit import Lookup
 from labtui.tui.format import clock, job_grid
 from labtui.tui.view import View
 from tests.session.conftest import Bench, accepted, draft, only, submitted
-from tests.session.scripted import ScriptedJob
+from tests.session.scripted import LIMIT, ScriptedJob
 
 CUT = ConnectionLost("The connection is gone.")
 NOT_YOURS = SubmitRefused("Slurm does not accept this account for you.", "Use your own.")
@@ -90,6 +90,8 @@ def test_a_job_without_a_number_that_is_gone_frees_its_queue(bench):
     (RemoteFailure(MOON.sentence), Lookup(refusal=MOON, no_job_at=1.0), None, SubmissionStatus.ACCEPTED),
     (NOT_YOURS, Lookup(problem="squeue failed."), None, SubmissionStatus.REFUSED),
     (NOT_YOURS, Lookup(problem="squeue failed."), "100", SubmissionStatus.ACCEPTED),  # taken and refused, both
+    (LIMIT, Lookup(problem="squeue failed."), "100", SubmissionStatus.ACCEPTED),
+    (LIMIT, Lookup(problem="squeue failed."), None, SubmissionStatus.WAITING),
 ])  # fmt: skip
 def test_what_slurm_said_stays_while_its_job_is_looked_for(bench, monkeypatch, answer, look, job_id, then):
     bench.cluster.fail("submit", answer)

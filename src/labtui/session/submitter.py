@@ -111,7 +111,7 @@ class Submitter:
         delay_s = _LOOKUP_DELAYS_S[min(pending.lookups, len(_LOOKUP_DELAYS_S) - 1)]
         pending.lookup_at = self._context.clock.steady() + delay_s
         directory = self._context.absolute(submission.remote_dir)
-        call = lookup(directory, token, submission.job_name, self._taken(submission))
+        call = lookup(directory, token, submission.job_name, self._taken(submission), submission.attempt)
         try:
             look = yield partial(self._context.cluster.ask, call)
         except LabError as error:
@@ -139,8 +139,11 @@ class Submitter:
             self._change(token, SubmissionStatus.UNKNOWN, said.strip(), submission.hint)
             return
         pending.lookups, pending.lookup_at, pending.empty, pending.refused = 0, 0.0, (), None
+        tries = max(submission.attempt, look.attempts)
         if look.job_id is not None:
             self._accept(submission, look.job_id)
+        elif refused is not None and refused.wait:
+            self._postpone(submission, refused, tries)
         elif refused is not None:
             self._give_up(submission, refused)
         elif look.accepted:
@@ -153,7 +156,6 @@ class Submitter:
             self._give_up(submission, SubmitRefused(look.refusal.sentence, look.refusal.hint))
         else:
             sentence = "It did not reach Slurm; it is sent again."
-            tries = max(submission.attempt, look.attempts)
             self._change(token, SubmissionStatus.WAITING, sentence, attempt=tries)
 
     def _prepare(self, submission: SubmissionState) -> bool:
@@ -171,7 +173,7 @@ class Submitter:
             if not stored:
                 context.set_problem(STORE_KEY, error)
             if error.wait or not stored:
-                self._postpone(submission, error, tried=0)
+                self._postpone(submission, error, submission.attempt)
             else:
                 self._give_up(submission, error)
             return False
@@ -187,14 +189,11 @@ class Submitter:
             job_id = yield partial(self._context.cluster.ask, call)
             if job_id in self._taken(submission):
                 raise accepted_unread(job_id)
-        except SubmitRefused as error:
-            if error.wait:
-                self._postpone(submission, error)
-            else:  # Slurm may have taken the job all the same: look for the token once
-                self._pending[token].refused = error
-                said = f"Refused: {error.sentence} labtui checks once whether a job exists."
-                self._change(token, SubmissionStatus.SENDING, said, error.hint)
-                yield from self._look_up(submission)
+        except SubmitRefused as error:  # Slurm may have taken the job all the same: look for the token once
+            self._pending[token].refused = error
+            said = f"Refused: {error.sentence} labtui checks once whether a job exists."
+            self._change(token, SubmissionStatus.SENDING, said, error.hint)
+            yield from self._look_up(submission)
         except RemoteFailure as error:  # neither a job ID nor a known refusal: it is looked up
             self._change(token, SubmissionStatus.UNKNOWN, error.sentence, error.hint)
         except Exception:
@@ -216,14 +215,13 @@ class Submitter:
             self._context.run(self._context.asking(cancel(job_id), cancelled))
         del self._pending[token]
 
-    def _postpone(self, submission: SubmissionState, error: LabError, *, tried: int = 1) -> None:
+    def _postpone(self, submission: SubmissionState, error: LabError, tries: int) -> None:
         """Keep it waiting and use its queue no more for a while: the queue is full, or the files cannot be pushed."""
         token = submission.token
         if self._pending[token].cancelled:  # the student cancelled it meanwhile
             self._withdraw(submission)
             return
         self._open_at[submission.queue] = self._context.clock.steady() + _RETRY_AFTER_S
-        tries = submission.attempt + tried
         self._change(token, SubmissionStatus.WAITING, error.sentence, error.hint, attempt=tries)
 
     def _withdraw(self, submission: SubmissionState, reason: str = "withdrawn") -> None:

@@ -175,27 +175,39 @@ def no_job(times: Sequence[float]) -> bool:
     return len(times) >= NO_JOB_ANSWERS and times[-1] - times[0] >= NO_JOB_S
 
 
-def lookup(remote_dir: str, token: str, job_name: str, taken: Container[str] = ()) -> Call[Lookup]:
+def lookup(
+    remote_dir: str, token: str, job_name: str, taken: Container[str] = (), first: int = 0
+) -> Call[Lookup]:
     """Block the next attempt, then collect what the job itself, the receipts, the queue and accounting know.
 
     A submit command that is still on its way has no effect afterwards. `taken` are the job IDs of other submissions,
-    which no receipt may name. Raises ValueError for an invalid token.
+    which no receipt may name. The attempts before the `first` are known to have made no job; a queue that is full for
+    a night leaves thousands. Raises ValueError for an invalid token.
     """
     control = f"{remote_dir.rstrip('/')}/{CONTROL_DIR}"
     comment_of(token)
     return Call(
         name="find",
         script=shell_file("queue", "lookup"),
-        arguments=(control, f"{PROGRAM_LIMIT_S}", queue.QUEUE_CODES, ",".join(queue.ACCOUNTING_FIELDS)),
+        arguments=(
+            control,
+            f"{PROGRAM_LIMIT_S}",
+            queue.QUEUE_CODES,
+            ",".join(queue.ACCOUNTING_FIELDS),
+            f"{first:d}",
+        ),
         limit_s=3 * PROGRAM_LIMIT_S + 15,
-        read=partial(_read_lookup, token=token, job_name=job_name, taken=taken),
+        read=partial(_read_lookup, token=token, job_name=job_name, taken=taken, first=first),
         silence=("The search for the job gave no answer.", "labtui asks again."),
     )
 
 
-def _read_lookup(result: CommandResult, *, token: str, job_name: str, taken: Container[str]) -> Lookup:
+def _read_lookup(
+    result: CommandResult, *, token: str, job_name: str, taken: Container[str], first: int
+) -> Lookup:
     out = result.sections
-    attempts = _attempts(out, taken)
+    attempts = _attempts(out, taken, first)
+    made = first + len(attempts)
     tried = [attempt for attempt in attempts if not attempt.closed]
     queue_problem = queue.answer_problem("squeue", result)
     accounting_problem = queue.answer_problem("sacct", result)
@@ -217,13 +229,13 @@ def _read_lookup(result: CommandResult, *, token: str, job_name: str, taken: Con
     # Slurm keeps records of some refused submissions, too; the latest record counts.
     job_id = started or next(receipts, None) or (str(max(found)) if found else None)
     if job_id is not None:
-        return Lookup(job_id, certain=True, attempts=len(attempts), started_id=started)
+        return Lookup(job_id, certain=True, attempts=made, started_id=started)
     asked_at, incomplete = number(out.get("asked", "")), queue_problem or accounting_problem
     accepted_as = next((attempt.accepted_as for attempt in tried if attempt.accepted_as is not None), None)
     if accepted_as is not None:
         said = f"{accepted_unread(accepted_as).sentence}. It is not sent again."
         no_job_at = None if incomplete else asked_at
-        return Lookup(problem=said, attempts=len(attempts), accepted=True, no_job_at=no_job_at)
+        return Lookup(problem=said, attempts=made, accepted=True, no_job_at=no_job_at)
     if not out.get("close", "").strip().startswith("closed"):
         said = "The submission's directory on the cluster cannot be written to, so nothing is certain yet."
         return Lookup(problem=said)
@@ -234,7 +246,7 @@ def _read_lookup(result: CommandResult, *, token: str, job_name: str, taken: Con
     return Lookup(
         certain=not unclear and not incomplete,
         problem=incomplete,
-        attempts=len(attempts),
+        attempts=made,
         refusal=tried[-1].refusal if tried else None,
         no_job_at=asked_at if unclear and not incomplete and since_s >= 0 else None,
     )
@@ -257,11 +269,11 @@ def is_of_another(row: JobView, token: str, job_name: str = "") -> bool:
     return token_of(row) != token if token_of(row) else strange
 
 
-def _attempts(out: dict[str, str], taken: Container[str]) -> list[Attempt]:
+def _attempts(out: dict[str, str], taken: Container[str], first: int) -> list[Attempt]:
     found: list[Attempt] = []
-    while (times := out.get(f"attempt-{len(found)}")) is not None:
+    while (times := out.get(f"attempt-{(attempt := first + len(found))}")) is not None:
         began, ended, status = ([*times.split("\n"), "", "", ""])[:3]
-        answer, stderr = (out.get(f"{name}-{len(found)}", "") for name in ("out", "err"))
+        answer, stderr = (out.get(f"{name}-{attempt}", "") for name in ("out", "err"))
         code, closed = number(status), status == "closed"
         latest = (number(began) or 0.0) + SETTLE_S
         made = parse_submit(answer, taken) if code == 0 else None

@@ -1,18 +1,18 @@
 # shellcheck shell=bash
 # Blocks the next attempt, which may still be on its way; then prints what the started job and the receipts left, then
 # queue and accounting. Arguments: DIRECTORY (the submission's control directory) SECONDS FIELD_CODES
-# ACCOUNTING_FIELDS
+# ACCOUNTING_FIELDS FIRST_ATTEMPT
 mark close
 # shellcheck disable=SC2174  # the push made its parent
 mkdir -p -m 700 -- "$1" || exit 74
 cd -- "$1" >/dev/null || exit 74
-next=0
+next=$5
 while [ -d "attempt-$next" ]; do next=$((next + 1)); done
 mkdir "attempt-$next" && echo closed >"attempt-$next/status" && echo closed "$next"
 
 mark started
 readlink started/job
-n=0
+n=$5
 while [ -d "attempt-$n" ]; do
     mark "attempt-$n"
     stat -c %Y "attempt-$n"
