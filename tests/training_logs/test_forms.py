@@ -65,6 +65,7 @@ HAND_WRITTEN = {
     "Epoch 2 | avg time: 1s | time: 30.1s": (2, 30.05, 30.15), "Epoch 2: train time 1.5s val time 3s": (2, 1.45, 1.55),
     "Epoch 2 - loss 0.4 - duration 0:00:47.25": (2, 47.245, 47.255),
     "Epoch 3 took 31.2s, saved epoch3.pt in 2.1 s, best epoch 2": (3, 31.15, 31.25),
+    "Epoch 3 took 31.2s, 141.3 samples/s": (3, 31.15, 31.25),
     "Epoch 2 | data time: 1.2 s | gpu time: 18.0 s | epoch time: 20.1 s": (2, 20.05, 20.15),
     "Epoch 2: GPU idle time 3.5 s, time 20.1 s, epoch took 20.2 s": (2, 20.15, 20.25),
     "Epoch 2 ended at 12:30:15 (391 steps, lr=1e-03 | best acc: 80.1%), 3,910 images/s, took 20.1 s": (2, 20.05, 20.15),

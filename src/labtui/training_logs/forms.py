@@ -110,7 +110,7 @@ def _says_rate(form: Form, groups: Groups, *_: Any) -> list[Said]:
 
 
 def _says_epoch(form: Form, groups: Groups, _number: int, _text: str, at: float | None) -> list[Said] | None:
-    if form.form == spans.COURSE:
+    if "rate" in groups:
         return [Epoch(form.form, int(groups["epoch"]), rate=rounded(groups["rate"]), at=at)]
     if "last_epoch" in groups:  # counted from 0
         groups = {**groups, "epochs": str(int(groups["last_epoch"]) + 1)}

@@ -29,17 +29,16 @@ from labtui.training_logs.said import Begins, Ends, Epoch, Measures, Rate, Said
 STEP_TIMES = {"step_milliseconds": 1e-3, "step_seconds": 1.0}
 _SCALES = {**STEP_TIMES, "milliseconds": 1e-3, "seconds": 1.0, "minutes": 60.0, "hours": 3600.0}
 TIMES = (*reversed(_SCALES), "clock")
-_KNOWN = {*TIMES, "epoch", "epochs", "last_epoch", "steps", "rate", "counted", "v_num", "daytime"}
+_KNOWN = {*TIMES, "epoch", "epochs", "last_epoch", "steps", "rate", "v_num", "daytime"}
 MAX_PATTERN_CHARS = 2000
 """The most characters of a line that a user's own pattern is tried on."""
 
 
 # --------------------------------------------------------------------------- what a line holds
 
-_COUNTED: dict[str, WorkUnit] = {"": "images", "sa": "samples", "ex": "samples", "se": "sentences"}
-"""What a rate beside an epoch's time counts, by the first letters of its word."""
-RATES: dict[str, WorkUnit] = {f"{unit}_per_second": unit for unit in _COUNTED.values()}
-"""The metrics that such a rate becomes, with what it counts."""
+_UNITS: tuple[WorkUnit, ...] = ("images", "samples", "sentences")
+RATES = {f"{unit}_per_second": unit for unit in _UNITS}
+"""The metrics that are the rate beside an epoch's time, with what each counts."""
 PERCENT_NAMES, TOP5_NAMES = ("acc@1", "prec@1", "acc1", "top1"), ("acc@5", "prec@5", "acc5", "top5")
 """Accuracies that programs print in percent; others are fractions of 1."""
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?%?)")
@@ -106,7 +105,8 @@ def read_hand_written(text: str, *_: Any, alike: Alike) -> list[Said] | None:
     scores = {} if metrics else _scores(lower[: found.start()])
     rates = filter(_is_bare, EXPRESSIONS["rate"].finditer(lower, found.end()))
     beside = next((one for one in rates if not EXPRESSIONS["one-gpu"].search(lower[: one.start()])), None)
-    rate = {**given(beside), "rate": beside["rate"].replace(",", "")} if beside else {}
+    unit = "samples" if beside and beside["samples"] else "images"
+    rate = {f"{unit}_per_second": beside["rate"].replace(",", "")} if beside else {}
     groups = {**metrics, **scores, **given(head), **given(found), **rate}
     alike.learn(text, groups)
     return epoch_of("hand-written", groups, lower)
@@ -221,8 +221,7 @@ def epoch_of(form: str, groups: Mapping[str, str], rest: str = "", *, cut: bool 
     seconds = None if number is None and "epoch" in groups else seconds_of(groups, cut=cut)
     rate = seconds_of({"seconds": groups["rate"]}, cut=False) if "rate" in groups else None
     if seconds is not None:
-        metrics, unit = _metrics(groups), _COUNTED.get(groups.get("counted", "")[:2], "images")
-        metrics |= {} if rate is None else {f"{unit}_per_second": float(groups["rate"])}
+        metrics = _metrics(groups) | ({} if rate is None else {"images_per_second": float(groups["rate"])})
         counts = {name: int(count) for name, count in EXPRESSIONS["count"].findall(rest) if count}
         of_day = "daytime" in groups
         return [Epoch(form, number, seconds, planned or None, steps, metrics, counts=counts, daytime=of_day)]

@@ -112,7 +112,7 @@ class LogReader:
                 return
         for fold in self._folds if "poch" in rest else ():
             fold.see_epoch(rest)
-        may = self._mention[0] < 2 and ("po" in rest or "/s" in rest or "ec" in rest or rest.startswith("["))
+        may = self._mention[0] < 2 and ("po" in rest or "/s" in rest or "er sec" in rest or rest[:1] == "[")
         if may and EXPRESSIONS["mention"].search(rest):
             likely = 2 if EXPRESSIONS["likely"].search(rest) else 1
             if likely > self._mention[0]:
