@@ -37,14 +37,15 @@ def test_a_lab_says_on_what_it_trains(folder):
     profile = load_profile("mn5")
     needed = requirements_of(folder, folder.settings(), profile)
     assert (needed.gpu_runs, needed.cpu_runs, needed.account) == (True, True, "nct_325")
-    given = filled_in(read_script("a", ""), load_profile("slurm"), replace(folder.settings(), qos="mine"))
-    assert given["qos"] == "mine", "where queues are partitions, also without GPUs"
+    site = replace(load_profile("slurm"), gpu_queue="gpu", cpu_queue="main")
+    for gpus, queue in enumerate(("main", "gpu")):
+        script = read_script("a", f"#!/bin/bash\n#SBATCH --gres=gpu:{gpus}\n")
+        given = filled_in(script, site, replace(folder.settings(), qos="mine"))
+        assert (given["qos"], given["partition"]) == ("mine", queue), "where queues are partitions"
     bare = replace(load_profile("slurm"), data_dir="")
     (draft,) = task_drafts(load_edition("hpc4ai-ch10"), "10.4", bare)
     needed = requirements_of(folder, replace(folder.settings(), profile="slurm"), bare)
-    assert draft.data_dir == needed.data_dir == "cifar-10-batches-py", (
-        "asked about, and missed before the job"
-    )
+    assert draft.data_dir == needed.data_dir == "cifar-10-batches-py", "missed before the job"
 
 
 def test_only_the_profile_says_that_a_cluster_is_practice(folder):

@@ -223,10 +223,11 @@ def own_draft(
 
 
 def filled_in(script: JobScript, profile: Profile, settings: Settings) -> dict[str, str]:
-    """The options for `sbatch`: those given, and what the file does not name: account, and QoS if no partition."""
+    """The options for `sbatch`: those given, and what the file does not name: account, queue if no partition."""
     missing = {"account": profile.account_of(settings.account)}
     if not script.value("partition"):
-        missing["qos"] = profile.queue_names(gpus=script.gpus > 0, qos=settings.qos).qos
+        names = profile.queue_names(gpus=script.gpus > 0, qos=settings.qos, partition=settings.partition)
+        missing |= names._asdict()
     found = {name: value for name, value in missing.items() if value and not script.value(name)}
     return {**found, **script.given}
 
