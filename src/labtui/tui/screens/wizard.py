@@ -23,7 +23,7 @@ from labtui.tui.themes import SanitizedApp
 
 FIELDS = (
     ("user", "User name there", "as in `ssh USER@...`"),
-    ("account", "Slurm account", "what jobs are charged to, for example nct_NNN"),
+    ("account", "Slurm account", "what jobs are charged to"),
     ("host", "Login host", "filled in by the cluster; or a name from your ~/.ssh/config"),
     ("port", "SSH port", "a number; empty: as your SSH configuration says, else 22"),
     ("identity", "Private key", "your SSH agent and default keys; or a file"),
