@@ -262,6 +262,10 @@ def test_long_tables_and_listings_continue_under_the_same_title_and_a_state_has_
     told = Answer(1, "Why?", (plain("word " * 100), plain("So:"), replace(table, rows=table.rows[:9])))
     slides = presentation_of(pptx(replace(document, pages=(Page(title="Lead", answers=(told,)),)))).slides
     assert any(shape.has_table for slide in slides if "So:" in texts_of(slide) for shape in slide.shapes)
+    looked = Answer(2, "What?", (plain("Look:"), Listing((CodeLine("y" * 200),) * 12)))
+    slides = presentation_of(pptx(replace(document, pages=(Page(title="", answers=(told, looked)),)))).slides
+    (shown,) = (text for slide in slides if "Look:" in (text := "".join(texts_of(slide))))
+    assert "What?" in shown and "y" * 200 in shown, "asked where it is answered"
     code = Listing((CodeLine("import keras", "9", part="1 libraries"), CodeLine("y" * 120)))
     answer = Answer(1, "Why?", (plain("Because of this."), code))
     page = Page(title="Parts", facts=(("2.5×", "speedup"),), blocks=(code,), answers=(answer,))

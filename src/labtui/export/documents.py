@@ -111,11 +111,12 @@ def block_height(block: Block, width: float = WIDTH, size: float = 18) -> float:
     if isinstance(block, Picture):
         return picture_size(block.data)[1] + 0.15
     if isinstance(block, Listing):
-        return 3.75
+        return min(3.75, 0.4 + 0.24 * len(block.lines))
     size = NOTE_SIZE if block.style == "note" else size
-    # a letter of code is as wide as an A
-    text = "".join("A" * len(run.text) if run.mono else run_text(run) for run in block.runs)
+    # no letter of code is wider than a G; before a long word it begins a line
+    text = "".join("G" * len(run.text) if run.mono else run_text(run) for run in block.runs)
     lines = line_count(text, width - 0.3 * block.level, size)
+    lines += lines > 1 and any(run.mono for run in block.runs[:1])
     return (lines * 1.23 + 0.28 * (size > 12)) * size / 72
 
 

@@ -89,8 +89,9 @@ def _is_text(block: Block) -> bool:
 
 
 def _leads(block: Block) -> bool:
-    """Whether a text announces what follows: ``Fewer, larger steps:``."""
-    return isinstance(block, Paragraph) and "".join(run.text for run in block.runs).endswith(":")
+    """Whether a text announces what follows, as a question or ``Fewer, larger steps:``."""
+    text = "".join(run.text for run in block.runs) if isinstance(block, Paragraph) else ""
+    return text.endswith(":") or (isinstance(block, Paragraph) and block.style == "note")
 
 
 def _with_question(answer: Answer) -> list[Any]:
@@ -260,16 +261,19 @@ class _Slides:
                 self.add_row(answers[at : at + columns], columns)
             return
         blocks = list(itertools.chain(*answers))
-        pairs = zip(blocks, [*blocks[1:], *blocks[-1:]], strict=True)
-        flows = [_is_text(one) and (_is_text(after) or not _leads(one)) for one, after in pairs]
-        for is_text, found in itertools.groupby(zip(flows, blocks, strict=True), lambda pair: pair[0]):
+        flows: list[bool] = []  # from the last block on
+        for block in reversed(blocks):
+            flows.append(_is_text(block) and not (_leads(block) and flows[-1:] == [False]))
+        for is_text, found in itertools.groupby(zip(flows[::-1], blocks, strict=True), lambda pair: pair[0]):
             shown = [block for _, block in found]
             if is_text:
                 self.add_words(shown, columns=2)
                 continue
-            for block, after in itertools.zip_longest(shown, shown[1:]):
-                if after is not None and _leads(block):  # stays with what follows
-                    self.ensure_room(documents.block_height(block) + documents.block_height(after))
+            for at, block in enumerate(shown):
+                if leading := len(
+                    list(itertools.takewhile(_leads, shown[at:]))
+                ):  # they stay with what follows
+                    self.ensure_room(sum(map(documents.block_height, shown[at : at + leading + 1])))
                 self.add_block(block)
 
     def add_block(self, block: Block) -> None:
