@@ -233,7 +233,8 @@ def _checklist(contents: LabContents, task: Task) -> Iterable[Block]:
 def _conclusions(results: Results) -> Page:
     """The messages of the numbers for each network and for all together, each sentence once."""
     lines = scaling_lines(results.measured)
-    found = [chart.message for chart in catalogue(results) if chart.message]
+    many = len(networks(results)) > 2  # then the time of an epoch tells their speedup once more
+    found = [chart.message for chart in catalogue(results) if not (many and chart.family == "epoch-time")]
     found += [messages.scaling_message([line], {"speedup"}) for line in lines]
     found += [messages.acceleration_message(row) for row in results.measured if row.cpu is not None][:1]
     found += [messages.loss_message(results.measured)]

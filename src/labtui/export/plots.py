@@ -20,7 +20,6 @@ from labtui.export import drawing
 from labtui.export.drawing import DASHES, bounds, panels
 from labtui.results.charts import ChartSpec, Point, Series, is_tall, line_pieces, looks, spread, value_text
 from labtui.results.numbers import clean, in_digits_of, tick_texts
-from labtui.results.scaling import COLOUR_OF_PART
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -412,13 +411,17 @@ def draw_lost(axes: Axes, spec: ChartSpec) -> None:
     left = dict.fromkeys((x for x, _ in spec.x_ticks), 0.0)
     rows, reach = {x: row for row, x in enumerate(left)}, [0.0, 1.0]  # how far bounds reach
     for order, part in enumerate(parts):
-        colour = COLOUR_OF_PART.get(part.name, -1)
-        shade, ink = drawing.PARTS[colour], "white" if colour in drawing.DARK_PARTS else drawing.TEXT
+        ink = "white" if part.colour in drawing.DARK_PARTS else drawing.TEXT
         several = len(parts) > 1  # a part alone is the sum at the end
         said = [p.label.removesuffix(" points") if abs(p.y) >= 0.012 else "" for p in part.points]
         labels = said if several else [""] * len(said)
         at, starts = [rows[p.x] for p in part.points], [left[p.x] for p in part.points]
-        shown: Any = {"color": shade, "edgecolor": "white", "lw": 2, "label": clean(part.name)}
+        shown: Any = {
+            "color": drawing.PARTS[part.colour],
+            "edgecolor": "white",
+            "lw": 2,
+            "label": clean(part.name),
+        }
         bars = axes.barh(at, [100 * p.y for p in part.points], 0.55, starts, **shown)
         axes.bar_label(bars, labels, label_type="center", weight="bold", color=ink)
         for point in part.points:

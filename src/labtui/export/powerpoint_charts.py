@@ -22,7 +22,6 @@ from labtui.export.tables import spreadsheet_cell
 from labtui.results import charts as specs
 from labtui.results.charts import ChartSpec, Look, Point, Series, is_tall, looks, spread, value_text
 from labtui.results.numbers import bounds_text, clean, tick_texts
-from labtui.results.scaling import COLOUR_OF_PART
 
 ACCENTS = (THEME.ACCENT_1, THEME.ACCENT_2, THEME.ACCENT_3, THEME.ACCENT_4, THEME.ACCENT_6)
 QUIET, GRID = THEME.TEXT_2, THEME.BACKGROUND_2
@@ -318,12 +317,11 @@ def _style_bars(chart: Any, spec: ChartSpec, *, named: bool) -> None:
         _add_error_bars(native, spec, series, [x for x, _ in _categories(spec)])
         fill = native.format.fill
         fill.solid()
-        part = COLOUR_OF_PART.get(series.name, -1)
         if lost:
-            fill.fore_color.theme_color, fill.fore_color.brightness = _PARTS[part]
+            fill.fore_color.theme_color, fill.fore_color.brightness = _PARTS[series.colour]
         else:
             _set_shade(fill.fore_color, seen[series.name])
-        dark = inside or (lost and part in drawing.DARK_PARTS)
+        dark = inside or (lost and series.colour in drawing.DARK_PARTS)
         points = {point.x: point for point in series.points}
         for at, (x, _) in enumerate(_categories(spec)):
             if (point := points.get(x)) is not None and not (lost and abs(point.y) < 0.012):

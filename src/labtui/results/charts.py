@@ -68,7 +68,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     """A line or a set of bars: marks sorted by x. `short` is its name without what the other names share.
 
     `hue` is the index of its network's colour; `look` is the whole look of a line that is shown alone; `part` says
-    which share of a whole the bars of a stacked chart are.
+    which share of a whole the bars of a stacked chart are, `colour` is the index of a lost part's colour.
     Series of one `group` share a panel where a chart has too many lines. A `law` is drawn by `with_curves`.
     """
 
@@ -80,6 +80,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     short: str = ""
     group: str = ""
     part: Literal["", "kept", "lost"] = ""
+    colour: int = -1
     law: LawFit | None = None
 
     def __post_init__(self) -> None:

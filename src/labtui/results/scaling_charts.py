@@ -242,10 +242,11 @@ def loss_chart(lines: Sequence[ScalingLine]) -> ChartSpec:
             shares.setdefault(part.name, []).append(point)
     shares = {name: points for name, points in shares.items() if any(point.y for point in points)}
     points = [point for found in shares.values() for point in found]
-    series = [
-        Series(name=name, points=tuple(found), part="kept" if name == "efficiency" else "lost")
-        for name, found in shares.items()
-    ]
+    series = []
+    for name, found in shares.items():
+        share: Any = "kept" if name == "efficiency" else "lost"
+        colour = scaling.COLOUR_OF_PART.get(name, -1)
+        series.append(Series(name=name, points=tuple(found), part=share, colour=colour))
     notes = ("The last batch of an epoch is smaller but costs a whole step.",)
     return make_chart(
         "efficiency-loss",
