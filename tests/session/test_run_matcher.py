@@ -67,12 +67,14 @@ def test_devices_in_the_err_that_contradict_the_plan_or_the_banner_are_told(benc
 def test_why_a_job_failed_is_told_within_five_seconds_of_its_end(bench):
     """Also where the log shows no end; one that Slurm calls completed may get its last lines late."""
     accepted(bench)
-    bench.cluster.write("100", b"Epoch 1/5\nModuleNotFoundError: No module named 'cifar'\n")
+    bench.cluster.write("100", b"Epoch 1/5\n")
     bench.cluster.write("100", b"a warning\n", suffix="err")
-    bench.run(20, lambda: all(log.size for log in only(bench).logs.values()))
     bench.session.watch_logs({only(bench).token})
+    bench.run(60, lambda: all(log.size for log in only(bench).logs.values()))
+    bench.settled(bench.session.submit(draft(2)))  # and the queue was read as often as is polite
+    bench.run(8)
+    bench.cluster.write("100", b"ModuleNotFoundError: No module named 'cifar'\n")
     bench.cluster.end("100", state="FAILED")
-    bench.run(30, lambda: only(bench).job.phase is JobPhase.FINISHED)
     bench.run(5, lambda: the_run(bench).outcome is not None)
     assert [found.kind for found in the_run(bench).diagnosis] == ["missing-module"]
 

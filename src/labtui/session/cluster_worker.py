@@ -283,7 +283,9 @@ class Poller:
         if delay is None and not self._poll_requested:
             return None
         wait, asked = delay or 0.0, self._poll_requested
-        return queue.next_poll_at(self._last, self._spent, wait, requested=asked, limit=self._limit)
+        due = queue.next_poll_at(self._last, self._spent, wait, requested=asked, limit=self._limit)
+        failed_at = self._context.failed_at + queue.AFTER_FAILURE_S
+        return min(due, failed_at) if self._last < failed_at else due
 
     def step(self) -> Task:
         """Poll once. Raises ConnectionLost."""

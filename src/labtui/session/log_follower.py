@@ -46,7 +46,8 @@ AFTER_THE_END_S = 60.0
 """A complete log is checked once more when its job has been over for this long."""
 
 QUIET_S = 3.0
-"""A log is complete when it did not change for this long after its job, if the job failed or the log shows its end."""
+"""A log is complete when it did not change for this long after its job, if the job failed or the log shows its end.
+`SOON_S` is enough if the job failed and its logs show why; `AFTER_THE_END_S` finds what came later."""
 
 QUIET_UNCLEAR_S = 15.0
 """The same if Slurm calls the job completed but the log shows no end: a parallel file system may be late."""
@@ -257,6 +258,8 @@ class LogFollower:
         ended = (run.outcome is not None and (n not in runs or runs[n].outcome is None) for n, run in new)
         if reader.failures > failures or any(ended):
             self._context.note_change()
+        if reader.failures > failures == 0:
+            self._context.failed_at = self._context.changed_at
 
     def _interval(self, submission: SubmissionState, item: Followed) -> float:
         """On screen the visible stream most often, then the other streams of its job, then the other jobs."""
@@ -309,8 +312,10 @@ class LogFollower:
             self._settle(item)
             return
         quiet_s = min(context.clock.steady() - item.grown_at, context.clock.wall() - job.seen_at)
-        clear = job.slurm_state != "COMPLETED" or self._reader(submission).script_ended
-        if quiet_s >= (QUIET_S if clear else QUIET_UNCLEAR_S):
+        reader = self._reader(submission)
+        clear = job.slurm_state != "COMPLETED" or reader.script_ended
+        told = job.slurm_state == "FAILED" and reader.failures
+        if quiet_s >= (SOON_S if told else QUIET_S if clear else QUIET_UNCLEAR_S):
             context.run(self._compare(item))
 
     def _compare(self, item: Followed) -> Task:

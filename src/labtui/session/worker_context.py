@@ -101,6 +101,8 @@ class WorkerContext(msgspec.Struct):
     """A log is not copied beyond this size."""
     changed_at: float = 0.0
     """When something happened that should soon show in the queue (steady seconds): it is polled more often then."""
+    failed_at: float = float("-inf")
+    """When a job's log showed its first failure (steady seconds): its end will show in the queue within seconds."""
     ask_aside: Callable[[Question, Callable[[Question], object]], None] = ask_now
     """As `ask_now`, in the background: a slow answer must not hold up the logs. Only its result is for this thread."""
 

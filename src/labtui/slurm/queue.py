@@ -179,6 +179,8 @@ POLLS_PER_MINUTE = 5
 requests (partitions and jobs, measured with sdiag)."""
 SPARE_POLLS = 1
 """So many more polls are free at once after a quiet time; then the limit spaces them evenly, without a long gap."""
+AFTER_FAILURE_S = 2.0
+"""The first failure in a job's log is followed by one more poll, whatever the limit: its end is told in seconds."""
 POLLS_IN_PRACTICE = 20
 """The limit on a practice cluster, which nobody else uses: a job's end is seen in time for the next one."""
 
