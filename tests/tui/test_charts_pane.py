@@ -90,6 +90,9 @@ async def test_the_cursor_tells_value_interval_run_and_log_line(filled_session):
         await pilot.press("2")
         await until(pilot, lambda: "6,173 images per second   (6,167 to 6,178)" in text(app, "strip"))
         assert "efficient" not in text(app, "strip") and text_of(app).count("images per second") == 3
+        await pilot.press("1")
+        await until(pilot, lambda: "8.10 s" in text(app, "strip"))
+        assert "more digits narrow it" in text(app, "strip"), text(app, "strip")
         await pilot.press("3", "left", "left")  # the first has none before it
         await until(pilot, lambda: "run 2, job 31335" in text(app, "strip"))
         assert "efficient" not in text(app, "strip"), "it is compared with itself"

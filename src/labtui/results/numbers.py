@@ -120,6 +120,14 @@ def shown_bounds(row: ResultRow, value: Interval, *, ratio: bool = False) -> Int
     return Interval(value.value, min(value.lo, value.value - half), max(value.hi, value.value + half))
 
 
+def bounds_source(row: ResultRow) -> str:
+    """Where the bounds of a row come from, and what would narrow them: the log's digits, or epochs that differ."""
+    time, scatter = row.epoch_seconds, row.scatter
+    if scatter is not None and time is not None and scatter.deviation > (time.hi - time.lo) / 2:
+        return f"scatter of {scatter.count} epochs"
+    return "more digits narrow it"
+
+
 def _scatter_share(row: ResultRow) -> float:
     known = row.scatter is not None and row.epoch_seconds is not None and row.epoch_seconds.value > 0
     return row.scatter.deviation / row.epoch_seconds.value if known else 0.0  # type: ignore[union-attr]

@@ -20,7 +20,7 @@ from labtui.domain.terminal_text import printable
 from labtui.lab.edition import ChartsCheck
 from labtui.results import charts as specs
 from labtui.results.charts import FAMILIES, ChartSpec, Point, Series, make_chart, with_curves, with_sizes
-from labtui.results.numbers import bounds_text, percent_text
+from labtui.results.numbers import bounds_source, bounds_text, percent_text
 from labtui.results.rows import ResultRow, of_rows
 from labtui.tui import format as words
 from labtui.tui.format import look_of, place_text, plain, shortened
@@ -183,16 +183,6 @@ def spot_of(view: View, spec: ChartSpec | None, name: str, x: float | None) -> S
     own = point.line or spec.family == "whole-training"  # of no epoch
     run, number = (point.run, point.line) if own else places[-1] if places else (None, None)
     return Spot(at, point, row, view.every.get(run or 0), number)
-
-
-def bounds_of(spec: ChartSpec, point: Point) -> str:
-    """The bounds of a point's value, in brackets and with as many digits; "" if they look like the value."""
-    if point.lo is None or point.hi is None:
-        return ""
-    bounds = bounds_text(
-        Interval(point.y, point.lo, point.hi), specs.value_text(spec, point).removesuffix("×")
-    )
-    return f"({bounds})" if bounds else ""
 
 
 class ChartsPane(Pane, Container, can_focus=True):
@@ -426,7 +416,10 @@ class ChartsPane(Pane, Container, can_focus=True):
         told = row is not None and not row.is_baseline and self.shown.name == "speedup"
         share = f"{percent_text(row.efficiency)} efficient" if row is not None and told else ""
         far = "warm-up, not counted" if point.hollow else "so far" if point.live else ""
-        for each in filter(None, (bounds_of(spec, point), share, far)):  # no number is cut
+        digits, bounds = specs.value_text(spec, point).removesuffix("×"), ""
+        if point.lo is not None and point.hi is not None:
+            bounds = bounds_text(Interval(point.y, point.lo, point.hi), digits)
+        for each in filter(None, (f"({bounds})" if bounds else "", share, far)):  # no number is cut
             left.append(f"   {each}" if left.cell_len + 3 + len(each) < width else "", styles.soft)
         numbers = [each.run_id for each in row.pooled if each.run_id] if row is not None else []
         numbers = [point.run] if point.line and point.run else numbers
@@ -434,6 +427,8 @@ class ChartsPane(Pane, Container, can_focus=True):
         job = spot.line.job if spot.line is not None and len(numbers) == 1 else None
         origins = (f"{run}, job {job.job_id}" if job is not None else run, run, plural(len(numbers), "run"))
         origin = next((each for each in origins if len(each) < width - left.cell_len - 1), "")
+        source = f"   {bounds_source(row)}" if bounds and row is not None and not point.line else ""
+        left.append(source if left.cell_len + len(source) + len(origin) < width else "", styles.quiet)
         return Text("\n").join([ends(left, ink(origin, styles.soft), width), self._log_text(spot)])
 
     def _log_text(self, spot: Spot) -> Text:
