@@ -45,7 +45,7 @@ def add_chart(slide: Any, spec: ChartSpec, box: Box, *, named: bool = True, head
     _set_font(_set_text(chart.chart_title.text_frame, title), THEME.TEXT_1, bold=True, size=size)
     _move(chart._chartSpace.chart.find(qn("c:title")), "c:tx", 0.01, 0.0, edge=True)
     if bars:
-        _style_bars(chart, spec, named=named)
+        _style_bars(chart, spec, box, named=named)
     else:
         _style_lines(chart, spec, box, named=named)
     if panel:  # all panels leave room for an axis title
@@ -296,7 +296,7 @@ def _bounds_within(point: Point, scale: float) -> str:
     return f"\n{text}" if 0 < drawing.inches(text) < scale * point.y else ""
 
 
-def _style_bars(chart: Any, spec: ChartSpec, *, named: bool) -> None:
+def _style_bars(chart: Any, spec: ChartSpec, box: Box, *, named: bool) -> None:
     seen, lost, flat = looks(spec.measured), spec.kind == "stacked", spec.x_axis == "names"
     plot, shown = chart.plots[0], _bar_series(spec)
     inside = any(series.role == "ideal" for series in shown)  # an outline around one bar or beside several
@@ -304,6 +304,7 @@ def _style_bars(chart: Any, spec: ChartSpec, *, named: bool) -> None:
     side = xl.XL_LABEL_POSITION.CENTER if lost else side
     plot.gap_width, plot.overlap = 60, 100 if lost or (inside and len(shown) == 2) else -4
     longest = max(sum(p.y for s in shown for p in s.points if p.x == x) for x, _ in spec.x_ticks)
+    scale = 6 / longest if box[3] > 0.8 + 0.8 * len(spec.x_ticks) else 0.0  # else a bar has room for one line
     best, top = drawing.best_bar(spec), 1.15 * max(p.y + bounds(p)[1] for s in shown for p in s.points)
     for native, series in zip(plot.series, shown, strict=True):
         if series.role == "ideal":
@@ -328,7 +329,7 @@ def _style_bars(chart: Any, spec: ChartSpec, *, named: bool) -> None:
                 text = value_text(spec, point).removesuffix("×").removesuffix(" points")
                 pale = point.hollow or point.live or (flat and not lost and point is not best)
                 ink = THEME.BACKGROUND_1 if dark and not pale else THEME.TEXT_1
-                text += _bounds_within(point, 6 / longest) if lost else ""
+                text += _bounds_within(point, scale) if lost else ""
                 label = _add_label(native, at, text, ink, side, bold=inside or lost)
                 if is_tall(spec, point) and not (lost or flat):  # its number stands beyond its error bar
                     below, above = bounds(point)
