@@ -77,6 +77,7 @@ style: $(VENV)/test.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff check --isolated --target-version py38 --line-length 110 --select E,F,W,B remote
 	$(BIN)/lint-imports
+	if command -v shellcheck >/dev/null; then shellcheck src/labtui/slurm/sh/*.sh; fi
 	PYTHON=$(BIN)/python sh tools/audit.sh .venv-audit
 
 .PHONY: format

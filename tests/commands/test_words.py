@@ -79,7 +79,8 @@ def test_check_has_the_words_of_the_screens_and_json_its_own(lab, capsys, monkey
     practice = {token: replace(each, practice=True) for token, each in session.state.submissions.items()}
     session.feed(lambda state: replace(state, submissions=practice))
     assert main(["check"]) and capsys.readouterr().out.count("not to be handed in") == 1
-    monkeypatch.setattr("labtui.commands.submit._submit", lambda *_: 0)
+    for name in ("_submit", "_ask_paths"):
+        monkeypatch.setattr(f"labtui.commands.submit.{name}", lambda *_: 0)
     assert main(["submit", "10.6"]) == 0 and "Not checked on the cluster: " in capsys.readouterr().err
     session.close()
     main(["check", "--json"])

@@ -53,6 +53,7 @@ def test_a_command_submits_holds_and_cancels_through_the_open_window(bench, besi
     beside.hold(1, held=False).result(0)
     beside.end_after(1, 20).result(0)
     assert beside.test_only(draft()).result(0).ok and len(bench.cluster.jobs) == 1, "nothing was sent"
+    assert beside.look_at(["/data"]).result(0) == "" and beside.state.paths["/data"].there
     read_at = bench.session.state.refreshed_at
     OpenLab.refresh(lab := Mock(session=beside, state=beside.state))
     wait_until(lambda: beside._reload() or beside.state.refreshed_at != read_at, what="a fresh answer")

@@ -76,8 +76,7 @@ class Site:
 def test_a_submission_is_sent_once_and_leaves_a_receipt(site):
     first = site.submit()
     assert (first.status, sending.parse_submit(first.out)) == (0, "4711")
-    again = site.submit()
-    assert again.status == sending.BLOCKED and site.times_sent() == 1
+    assert site.submit().status == sending.BLOCKED and site.times_sent() == 1
     words = "--parsable --no-requeue --comment=labtui:lt0f3a77aa00000000b2c4 --job-name=ResNet50-b2c4"
     assert words in site.sent.read_text()
     assert site.look().job_id == "4711"
@@ -261,7 +260,6 @@ def test_a_directory_that_cannot_be_written_or_no_answer_leaves_it_open(site):
     assert not site.look().certain
     with pytest.raises(ConnectionLost):
         read(sending.lookup("/d", TOKEN, NAME), "", status=None)
-    # a missing one is a plain no
     with pytest.raises(SubmitRefused, match="directory"):
         site.ask(sending.submit(str(site.dir / "gone"), "job.slurm", TOKEN, NAME, attempt=0))
     assert site.times_sent() == 0

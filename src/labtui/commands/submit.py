@@ -103,8 +103,7 @@ def send(lab: OpenLab, args: argparse.Namespace, drafts: list[SubmissionDraft], 
         say(f"Nothing was submitted. Correct {what}, or override it: --force REASON.")
         return 1
     if lab.session.elsewhere and any(each.unasked for each in previews):
-        way = "Close it to check a job file." if drafts[0].form == "own" else "Press i in its plan."
-        say(f"Not checked on the cluster: the other labtui has the connection. {way}")
+        say("Not checked on the cluster: the other labtui has no connection now.")
     must_ask = (found or sentence) and not (args.force or args.yes)
     if must_ask and not confirm("Submit this?"):
         say("Nothing was submitted.")

@@ -183,13 +183,16 @@ _TABLE = """CREATE TABLE IF NOT EXISTS requests (id INTEGER PRIMARY KEY AUTOINCR
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """A call of one of the action methods of `Session`, with its arguments; or screens ask for the folder itself."""
 
-    action: Literal["submit", "cancel", "end_after", "hold", "cancel_job", "refresh", "test", "hand-over"]
+    action: Literal[
+        "submit", "cancel", "end_after", "hold", "cancel_job", "refresh", "test", "look", "hand-over"
+    ]
     run_id: int = 0
     minutes: int = 0
     held: bool = True
     job_id: str = ""
     draft: SubmissionDraft | None = None
     script: str | None = None
+    paths: tuple[str, ...] = ()
     accepted: tuple[AcceptedFinding, ...] = ()
 
 

@@ -313,11 +313,9 @@ class Session:
 
     def look_at(self, paths: Sequence[str]) -> Future[dict[str, bool]] | None:
         """Ask the cluster whether remote paths exist, for the state's `paths`; None if offline or without paths."""
-        from labtui.slurm.probe import paths_exist
-
-        if self._worker is None or self.state.connection.status != "online" or not paths:
+        if not (self._worker or self.elsewhere) or self.state.connection.status != "online" or not paths:
             return None
-        return self._worker.ask(paths_exist(paths), self.note_paths)
+        return self._do(Request(action="look", paths=tuple(paths)))
 
     def note_paths(self, paths: Mapping[str, bool]) -> None:
         """Store whether remote paths exist, as the cluster said now."""
@@ -359,14 +357,16 @@ class Session:
     def _act(self, request: Request) -> tuple[str, Future[Any]]:
         """Act on a request here; return the token of its submission ("" for none) and a future for the result."""
         from labtui.slurm.job_control import cancel, check_script
+        from labtui.slurm.probe import paths_exist
 
         if request.action == "hand-over":
             self.is_wanted, nothing = True, Future[Any]()
             nothing.set_result(None)
             return "", nothing
         worker = self._running_worker()
-        if request.action == "refresh":
-            return "", worker.refresh()
+        if request.action in ("refresh", "look"):
+            looks = request.action == "look"
+            return "", worker.ask(paths_exist(request.paths), self.note_paths) if looks else worker.refresh()
         if request.draft is not None:
             submission, files = planning.plan(self, request.draft, request.script, accepted=request.accepted)
             if request.action == "test":
