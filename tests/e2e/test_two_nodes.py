@@ -88,8 +88,7 @@ async def test_one_and_four_ranks(pair, member, tmp_path, monkeypatch):
     for row in rows:
         assert row["efficiency"]["value"] == pytest.approx(row["speedup"]["value"] / row["n_gpus"], rel=1e-3)
     with Session.open(labtui.folder, start=False) as session:
-        charts = {chart.family: chart for chart in lab_charts(session.results())}
-        assert [point.x for point in charts["efficiency"].series[0].points] == [1, 4], charts.keys()
+        assert not lab_charts(session.results()), "runs without GPUs are small runs, which are in no chart"
         (largest,) = [one for one in session.state.submissions.values() if one.nodes == 2]
         assert largest.job is not None and largest.job.node == "node[1-2]"
         sampled = session.log_path(largest.token, "gpu")
