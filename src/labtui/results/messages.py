@@ -258,6 +258,7 @@ def study_message(what: str, best: Mapping[str, Mapping[int, Point]], batch: int
     """
     which = {"error": "Lowest top-1 error", "accuracy": "Best top-1 accuracy"}[what]
     if len(best) == 1:
+        which = which.split(maxsplit=1)[1].capitalize()  # the best of all batches may be between the two
         (line,) = best.values()
         tops = {at: 1 - line[at].y if what == "error" else line[at].y for at in (min(line), max(line))}
         if batch:
