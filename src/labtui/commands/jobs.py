@@ -152,7 +152,7 @@ def _cause_and_advice(view: View, line: RunLine) -> tuple[str, str]:
     After a time limit, GPU memory that ran out, and a process that was lost, what to do stands in place of the cause.
     """
     from labtui.session.own_jobs import batch_file
-    from labtui.tui.guidance import NEEDS_NONE, remedy, trained_again
+    from labtui.tui.guidance import remedy, trained_again
 
     run = line.run
     if run.gpu_memory_ran_out:
@@ -166,7 +166,7 @@ def _cause_and_advice(view: View, line: RunLine) -> tuple[str, str]:
     if run.outcome not in ("oom", "failed"):
         return "", ""
     for each in run.diagnosis[:1]:
-        advice = NEEDS_NONE if view.count("runs", run.task_id).full else each.advice
+        advice = remedy(view, line).reason
         return (first_sentence(advice), "") if each.kind == "process-lost" else (each.text, advice)
     return end_reason(line.job), ""
 

@@ -154,6 +154,13 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """The GPUs of a node; infinity if its nodes are not known."""
         return self.gpus_per_node if self.status != "generic" and self.cpus_per_node > 1 else math.inf
 
+    def more_memory(self, cpus: int) -> str:
+        """What helps a job with these CPUs on each node (0: all) that ran out of the node's memory."""
+        less = "keep fewer images in memory, or use a smaller batch or fewer workers."
+        if not cpus or cpus >= self.cpus_per_node > 1:
+            return f"It has all CPUs of a node: {less}"
+        return f"Raise --cpus-per-task, as memory comes with CPUs; or {less}"
+
     @property
     def without_gpus(self) -> str:
         """Why no run with GPUs can go here; "" if the nodes have some, or are not known."""

@@ -79,13 +79,12 @@ def job_file_draft(
         kind = "job array" if script.has("array") else "heterogeneous job"
         raise failure("not-one-job", file=name, kind=kind)
     named: dict[str, Any] = {o: script.value(o) for o in ("account", "qos", "partition", "reservation")}
-    cpus = script.cpus or (0 if script.has("exclusive") else 1)  # 0: the whole node
     return SubmissionDraft(
         task_id=task_id,
         form="own",
         runs=_runs(script, answers),
         gpus=script.gpus,
-        cpus=cpus * script.tasks_per_node,
+        cpus=script.node_cpus,
         time_limit_minutes=limit_minutes(script.value("time")) or 0,
         job_name=script.value("job-name") or name,
         **named,

@@ -110,7 +110,8 @@ def plan(
     if not own:  # the script may be the student's
         gpus = named.gpus if asked.has("exclusive") else asked.gpus
         minutes = limit_minutes(asked.value("time")) or named.time_limit_minutes
-        named = replace(named, gpus=gpus, time_limit_minutes=minutes)
+        cpus = asked.node_cpus or named.cpus
+        named = replace(named, gpus=gpus, cpus=cpus, time_limit_minutes=minutes)
     first = session.state.last_run + 1
     submission = SubmissionState(
         planned_at=session.clock.wall(),
@@ -234,8 +235,8 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
     if run.outcome == "time-limit" and minutes is None and not same:
         return _propose_more_time(session, submission, runs, specs)
     reason = (submission.job is None and submission.sentence) or "The same settings again."
-    if run.outcome == "oom" and not run.gpu_memory_ran_out:
-        reason = "The same settings again: only more CPUs bring more of the node's memory."
+    if run.end == "host-memory":
+        reason = f"Unchanged, it runs out of memory again. {session.profile.more_memory(submission.cpus)}"
     elif minutes is not None:
         reason = f"The same settings again, with a limit of {minutes} min."
     elif submission.job_file and submission.job is not None:
@@ -246,6 +247,23 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
         reason = f"{reason} Unless this is mended, it fails again: {cause}"
     draft = _redraft(session, submission, specs, minutes or submission.time_limit_minutes)
     return Proposal(drafts=(draft,), sentence=reason)
+
+
+def ran_out_alike(session: Session, draft: SubmissionDraft) -> bool:
+    """Whether a run of this draft, with the same CPUs and scripts, ran out of the node's memory last time."""
+    last = {run.spec: run for run in session.state.runs.values() if run.spec in draft.runs}
+    sent = [session.state.submissions[run.token] for run in last.values() if run.end == "host-memory"]
+    if not sent:
+        return False
+    if draft.form == "own":
+        from labtui.session.own_jobs import own_files
+
+        files = own_files(draft, None)
+    else:
+        files = session.folder.script_files()
+        files = {name: files[name] for name in started_files(draft, files)}
+    now = {name: digest_of(data) for name, data in files.items()}
+    return any(draft.cpus == each.cpus and now.items() <= each.script_hashes.items() for each in sent)
 
 
 def _propose_smaller_batch(

@@ -181,6 +181,11 @@ class JobScript(msgspec.Struct, frozen=True, dict=True):
         """CPUs per task; None if not given as a number."""
         return number(self.value("cpus-per-task"))
 
+    @property
+    def node_cpus(self) -> int:
+        """CPUs requested on each node; 0 for all of them."""
+        return (self.cpus or (0 if self.has("exclusive") else 1)) * self.tasks_per_node
+
 
 def is_training(text: str) -> bool:
     """Whether a command starts a training: Python or a launcher, followed by a script."""

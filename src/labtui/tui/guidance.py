@@ -142,8 +142,8 @@ def remedy(view: View, line: RunLine) -> NextStep:
         advice = line.submission.hint or advice
     elif run.gpu_memory_ran_out:
         return _after_oom(view, line)
-    elif run.outcome == "oom" and line.submission is not None and not line.submission.job_file:
-        advice = "Raise --cpus-per-task (R, then e): memory comes with CPUs. Or keep less data in memory."
+    elif run.end == "host-memory" and line.submission is not None and view.profile is not None:
+        advice = view.profile.more_memory(line.submission.cpus)
     return NextStep("Run again", advice)
 
 

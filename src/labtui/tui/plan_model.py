@@ -19,7 +19,7 @@ from labtui.preflight.findings import MAIN_SCRIPT, Finding, FindingKey, apply_fi
 from labtui.results.rows import ResultRow
 from labtui.session.labs import files_stamp
 from labtui.session.own_jobs import job_files, own_draft
-from labtui.session.planning import BY_HAND, known_runs, smallest_failed_batch
+from labtui.session.planning import BY_HAND, known_runs, ran_out_alike, smallest_failed_batch
 from labtui.session.preview import Preview
 from labtui.session.session import Session
 from labtui.tui.view import ENDED_BADLY
@@ -87,6 +87,7 @@ class Plan:
         self.measured: Sequence[ResultRow] = session.results().measured  # the basis of expected times
         self.job_file: Path | None = None  # the student's own, planned instead of the task's runs
         self._read: tuple[object, ...] = ()
+        self._starved: frozenset[SubmissionDraft] = frozenset()
         self.next_form: tuple[JobForm | None, Path | None] | None = None
         """The next choice for the jobs: another form, or a job file of the student's own; None if there is no other."""
         if not planned and (own := job_files(session.folder)):
@@ -120,6 +121,7 @@ class Plan:
             if self.job_file is None:
                 self.drafts = self._drafts(self.task_rows, self.form)
             self.next_form = self._next_form()
+            self._starved = frozenset(each for each in self.drafts if ran_out_alike(self.session, each))
 
     def _exclude_known(self) -> None:
         """Exclude the runs that are already done or in progress, unless the plan is to repeat runs (`why`)."""
@@ -321,6 +323,11 @@ class Plan:
         """The errors that block the plan: those that are not overridden with a reason."""
         errors = (found for found in self.found if found.finding.severity == "error")
         return tuple(found for found in errors if any(each.key not in self.reasons for each in found.every))
+
+    @property
+    def starved(self) -> bool:
+        """Whether a job ran out of the node's memory and is planned again without a change."""
+        return bool(self._starved - self.scripts.keys())
 
     @property
     def lacks_gpus(self) -> bool:

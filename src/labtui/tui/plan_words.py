@@ -86,6 +86,8 @@ def step(plan: Plan) -> NextStep:
         return NextStep("Change the plan", plan.problem[1].sentence, "back", key="esc")
     if plan.errors:
         return _fix_step(plan, plan.errors[0])
+    if plan.starved:
+        return NextStep("Edit the job", "Unchanged, it runs out of memory again.", "edit", key="e")
     accepts = all(each is not None and each.result is not None and each.result.ok for each in plan.answers)
     said = "Slurm accepts it." if accepts else ""
     return NextStep(f"Submit {plural(len(plan.drafts), 'job')}", said, "send", key="s")
