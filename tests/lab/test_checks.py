@@ -11,7 +11,6 @@ from labtui.domain.model import Interval, JobPhase, JobView, RunPhase, Submissio
 from labtui.domain.state import LogState, PathStatus
 from labtui.lab.checks import check_all, progress
 from labtui.lab.evidence import Evidence, ExportFact, FileFact, code_names
-from labtui.lab.plan import PlanOverrides
 from labtui.session.labs import load_edition
 from labtui.tui.view import View
 from tests.lab.builders import EDITION, check, full, is_run, with_runs, with_submissions
@@ -115,14 +114,6 @@ def test_what_slurm_never_took_is_no_run(status):
     box = check("10.5", with_submissions(without_epochs, status=status))
     assert not any(": run " in item.missing for item in box.items)
     assert any("not run yet" in item.missing for item in box.items)
-
-
-def test_a_folder_for_smaller_gpus_may_say_so_once():
-    evidence = with_runs(
-        full(), lambda r: replace(r, spec=replace(r.spec, batch_size=r.spec.batch_size // 2))
-    )
-    assert check("10.5", evidence).status != "done"
-    assert check("10.5", replace(evidence, overrides=PlanOverrides(per_gpu_batch=1024))).status == "done"
 
 
 def test_resnet152_may_use_any_batch_but_the_same_on_all_sizes():

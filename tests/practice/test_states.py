@@ -250,22 +250,14 @@ def test_it_happens_once_at_its_moment_and_is_explained(name):
     assert not trouble.happened and plan(cluster, name).close() == [name], "nothing to happen to yet"
     if ACTS[name][0] == "PENDING":
         cluster.submit(1000.0)
+        cluster.controller.advance(2000.0)
+        assert trouble.happened, "before the job could start"
     else:
         running_job(cluster)
     for now in (1200.0, 1201.0, 1300.0):
         trouble.look(now)
     assert [note.name for note in trouble.happened] == [name] and len(trouble.happened[0].text) > 80
     assert (cluster.dropped, cluster.full_for > 0) == (name == "drop", name == "quota")
-
-
-@pytest.mark.parametrize("name", [name for name in ACTS if ACTS[name][0] == "PENDING"])
-def test_a_job_that_waits_for_a_moment_only_is_not_missed(name):
-    cluster = Cluster()
-    trouble = plan(cluster, name)
-    cluster.submit(1000.0)
-    cluster.controller.advance(2000.0)
-    assert [note.name for note in trouble.happened] == [name], "before the job could start"
-    trouble.close()
 
 
 @pytest.mark.parametrize(("name", "options", "number", "line", "state"), [

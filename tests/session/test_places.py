@@ -113,18 +113,6 @@ def test_a_folder_for_smaller_gpus_plans_and_checks_smaller_batches(open_bench):
     assert all(spec.device == "cpu" and spec.batch_size > 0 for spec in cpu)
 
 
-def test_a_relative_data_folder_is_asked_about_and_missed(open_bench):
-    bench = open_bench()
-    path = bench.session.folder.settings_path
-    write_settings(path, changed(bench.session.settings, data_dir="cifar-utils/cifar-10-batches-py"))
-    bench.session.close()
-    bench = open_bench()
-    (draft,) = bench.session.drafts("10.4")
-    assert "cifar-utils/cifar-10-batches-py" in bench.session.preview(draft).unasked
-    bench.session.note_paths({"cifar-utils/cifar-10-batches-py": False})
-    assert "path-missing" in {found.rule for found in bench.session.preview(draft).findings}
-
-
 def test_a_preview_writes_and_sends_nothing(bench):
     accepted(bench)
     (bench.path / "scripts" / "ResNet50.py").write_text("edited\n")

@@ -128,7 +128,9 @@ def test_after_out_of_memory_half_the_batch_unless_the_nodes_memory_was_used_up(
     assert proposal.drafts[0].runs == (before,)
     assert "out of memory again. Raise --cpus-per-task, as memory comes" in proposal.sentence
     assert ran_out_alike(bench.session, proposal.drafts[0])
-    assert not ran_out_alike(bench.session, replace(proposal.drafts[0], cpus=40)), "more memory comes with them"
+    assert not ran_out_alike(bench.session, replace(proposal.drafts[0], cpus=40)), (
+        "more memory comes with them"
+    )
     bench.session.profile = replace(bench.session.profile, cpus_per_node=80)
     bench.session._journal.change(lambda state: state.with_submission(only(bench).token, cpus=80))
     (full,) = retry_after(bench.session, 1).drafts

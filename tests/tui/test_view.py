@@ -200,7 +200,10 @@ def test_an_ended_job_whose_log_is_not_read_is_not_running():
     killed = sent(JobPhase.FINISHED, slurm_state="OUT_OF_MEMORY")
     full = seen(LabState(runs={1: run}, submissions={"lt1": killed}))
     assert full.every[1].word == "failed: node memory", "Slurm counts the node's memory, not a GPU's"
-    for cpus, advice in ((20, "Raise --cpus-per-task, as"), (80, "It has all CPUs of a node: keep fewer images")):
+    for cpus, advice in (
+        (20, "Raise --cpus-per-task, as"),
+        (80, "It has all CPUs of a node: keep fewer images"),
+    ):
         on_mn5 = seen(LabState(runs={1: run}, submissions={"lt1": replace(killed, cpus=cpus)}))
         on_mn5 = replace(on_mn5, profile=load_profile("mn5"))
         assert advice in error_card(on_mn5, on_mn5.every[1], ROLES, 120).plain
