@@ -228,8 +228,21 @@ def test_one_network_has_its_analysis_several_what_compares_them_and_what_says_n
     more = compute_results([*every, replace(every[0], source="again.out")])
     (drawn,) = (chart.series for chart in catalogue(more) if chart.family == "epochs")
     assert len(drawn) == 6 and sum(each.name != each.group for each in drawn) == 1, "of repeats which is said"
-    many = compute_results([run(0, [9, 5], model=f"net {at}") for at in range(7)])
+    made = [run(0, [9, 5], model=f"net {at}") for at in range(1, 5)]
+    many = compute_results([*made, *(run(0, [9, 5], model=f"net {at}") for at in range(5, 8))])
     assert "epochs" in by_key(catalogue(many)) and "epochs" not in by_key(lab_charts(many))
+    learned = [run(0, [9, 5, 5], model="net 0", run_id=n, source=f"{n}.out") for n in (2, 9, 7)]
+    telling = [("accuracy", [*learned, run(0, [9, 5], model="net 0", run_id=10)]), ("loss", made)]
+    telling = [
+        replace(one, run=replace(one.run, epochs=tuple(replace(e, metrics={name: 0.2}) for e in one.run.epochs)))
+        for name, runs in telling
+        for one in runs
+    ]
+    of_all = {chart.family: chart for chart in catalogue(compute_results(telling))}
+    drawn = [{point.run for each in chart.series for point in each.points} for chart in of_all.values()]
+    assert drawn == [{9, None}, {9}, {None}], "of repeats the newest of the longest, in every chart"
+    assert of_all["accuracy"].notes == ("4 runs of net 0: run 9 is drawn.",) and not of_all["loss"].notes
+    assert of_all["accuracy"].message == "Training accuracy of run 9 comes to 20.0 % after one epoch"
     beside = compute_results([*every[:3], run(1, [9, 5], model="own")])
     drawn = [chart.series for chart in lab_charts(beside)]
     assert all(drawn.count(each) == 1 for each in drawn), "one network is compared with nothing"

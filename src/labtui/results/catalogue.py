@@ -127,16 +127,22 @@ def _charts_of(results: Results, *, alone: bool) -> Iterable[ChartSpec]:
         yield from scaling_charts.tuned_charts(() if studies else results.rows)
     yield from studies
     told = any(chart.family == "error" for chart in studies)  # an error is what its accuracy lacks
+    repeats: dict[int | None, str] = {}
     if not alone and len(_lines(results)) > MAX_LINES:
-        # of repeated runs the first of those with most epochs
-        longest = [(row, max(row.members, key=lambda run: run.run.epochs_read)) for row in results.rows]
-        results = of_rows(results, [replace(row, members=(run,)) for row, run in longest])
-    accuracy = accuracy_chart(results)
-    losses = {"loss": "", "val_loss": ", validation"}  # for logs that print no accuracy
-    learned = accuracy if accuracy.measured else _over_epochs("loss", _lines_of(results, losses))
-    for chart in (epoch_chart(results), *([] if told else [learned])):
+        rows = []
+        for row in results.rows:
+            run = measured.newest(row.members) or row.members[-1]
+            rows.append(replace(row, members=(run,)))
+            if len(row.members) > 1:
+                repeats[run.run_id] = f"{len(row.members)} runs of {row.name}: {run.who} is drawn."
+        results = of_rows(results, rows)
+    rows_without = [row for row in results.rows if not any(map(accuracy_curves, row.members))]
+    losses = _lines_of(replace(results, rows=tuple(rows_without)), {"loss": "", "val_loss": ", validation"})
+    learned = [] if told else [accuracy_chart(results), _over_epochs("loss", losses)]
+    for chart in (epoch_chart(results), *learned):
         if alone or len(chart.measured) <= MAX_LINES or len(lines) < 2:  # one of several lines can be chosen
-            yield chart
+            runs = {point.run for each in chart.measured for point in each.points}
+            yield replace(chart, notes=(*chart.notes, *(said for run, said in repeats.items() if run in runs)))
 
 
 def with_unique_keys(charts: Iterable[ChartSpec]) -> tuple[ChartSpec, ...]:
@@ -222,7 +228,8 @@ def of_run(run: MeasuredRun, metric: str = "") -> dict[str, Any]:
 
 def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpec:
     """Accuracy after each epoch, in training and in validation; with a `target`, only the best curve and the target."""
-    runs, best = _lines(results), best_curve(results)
+    runs = [(line, run) for line, run in _lines(results) if accuracy_curves(run)]
+    best = best_curve(results)
     drawn: list[tuple[bool, Series]] = []
     for line, run in runs:
         # A log may print one accuracy twice, as a fraction and in percent: the first of each set is drawn.

@@ -427,11 +427,17 @@ def longest(runs: Iterable[MeasuredRun]) -> list[MeasuredRun]:
     return by_length[max(by_length)] if by_length else []
 
 
-def newest_validated(runs: Iterable[MeasuredRun]) -> MeasuredRun | None:
-    """The run whose accuracy stands for those of its repeats: of the longest the newest that ended, else the newest."""
-    known = longest(run for run in runs if validated(run.run) is not None)
-    known.sort(key=lambda run: run.run.epochs[-1].ended_at or 0.0)  # logs alone have no numbers of runs
+def newest(runs: Iterable[MeasuredRun]) -> MeasuredRun | None:
+    """The run that stands for its repeats: of the longest the newest that ended, else the newest; None of no run."""
+    known = longest(runs)
+    # logs alone have no numbers of runs
+    known.sort(key=lambda run: run.run.epochs and run.run.epochs[-1].ended_at or 0.0)
     return max(reversed(known), key=lambda run: (not run.live, run.run_id or 0), default=None)
+
+
+def newest_validated(runs: Iterable[MeasuredRun]) -> MeasuredRun | None:
+    """The run whose accuracy in validation stands for that of its repeats."""
+    return newest(run for run in runs if validated(run.run) is not None)
 
 
 def finite(run: MeasuredRun, metric: str) -> Iterable[tuple[EpochSample, float]]:
