@@ -234,7 +234,9 @@ def test_one_network_has_its_analysis_several_what_compares_them_and_what_says_n
     learned = [run(0, [9, 5, 5], model="net 0", run_id=n, source=f"{n}.out") for n in (2, 9, 7)]
     telling = [("accuracy", [*learned, run(0, [9, 5], model="net 0", run_id=10)]), ("loss", made)]
     telling = [
-        replace(one, run=replace(one.run, epochs=tuple(replace(e, metrics={name: 0.2}) for e in one.run.epochs)))
+        replace(
+            one, run=replace(one.run, epochs=tuple(replace(e, metrics={name: 0.2}) for e in one.run.epochs))
+        )
         for name, runs in telling
         for one in runs
     ]

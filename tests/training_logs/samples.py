@@ -117,7 +117,7 @@ MIXED = (
     + mllog("epoch_start", ms=1_000, event="INTERVAL_START", epoch_num=1)
     + "Epoch 1/2\n13/13 - 31s - loss: 2.2603 - accuracy: 0.1494 - 31s/epoch - 2s/step\n"
     + mllog("epoch_stop", ms=32_000, event="INTERVAL_END", epoch_num=1, seconds=31.0004, steps=13)
-    + mllog("tracked_stats", {"loss": 2.2603, "accuracy": 0.1494}, ms=32_000, epoch_num=1)
+    + mllog("tracked_stats", {"loss": 2.26, "accuracy": 0.14936}, ms=32_000, epoch_num=1)
     + mllog("epoch_start", ms=32_001, event="INTERVAL_START", epoch_num=2)
     + "Epoch 2/2\n13/13 - 8s - loss: 2.1533 - accuracy: 0.2064 - 8s/epoch - 623ms/step\n"
     + mllog("epoch_stop", ms=40_100, event="INTERVAL_END", epoch_num=2, seconds=8.0991, steps=13)

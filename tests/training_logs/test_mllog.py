@@ -16,6 +16,9 @@ def test_records_give_the_time_and_keras_what_it_prints():
     assert all(sample.seconds.half_width == pytest.approx(0.001) for sample in run.epochs)
     printed = [(sample.printed_seconds, sample.ms_per_step, sample.steps) for sample in run.epochs]
     assert printed == [(31, 2000, 13), (8, 623, 13)]
+    told = {name: (value, run.epochs[0].line_of(name)) for name, value in run.epochs[0].metrics.items()}
+    last = run.epochs[0].line or 0
+    assert told == {"loss": (2.2603, last), "accuracy": (0.14936, last + 2)}, "all digits of the same number"
     assert run.epochs[1].metrics == {"loss": 2.1533, "accuracy": 0.2064, "eval_accuracy": 0.2}
     assert {sample.source for sample in run.epochs} == {"mllog"}
     assert (run.images, run.batch_size, run.outcome) == (50000, 4096, "completed")

@@ -142,7 +142,9 @@ def _charts_of(results: Results, *, alone: bool) -> Iterable[ChartSpec]:
     for chart in (epoch_chart(results), *learned):
         if alone or len(chart.measured) <= MAX_LINES or len(lines) < 2:  # one of several lines can be chosen
             runs = {point.run for each in chart.measured for point in each.points}
-            yield replace(chart, notes=(*chart.notes, *(said for run, said in repeats.items() if run in runs)))
+            yield replace(
+                chart, notes=(*chart.notes, *(said for run, said in repeats.items() if run in runs))
+            )
 
 
 def with_unique_keys(charts: Iterable[ChartSpec]) -> tuple[ChartSpec, ...]:

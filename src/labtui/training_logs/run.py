@@ -202,9 +202,10 @@ class OpenRun(msgspec.Struct):
             sample = replace(sample, ended_at=clocked.ended_at, steps=steps, metric_lines=lines)
         if number not in self.measures:
             return sample
-        metrics, cited = {**sample.metrics}, {**sample.metric_lines}
+        metrics, cited = dict(sample.metrics), dict(sample.metric_lines)
         for name, (value, line) in self.measures[number].items():
-            if sample.source == "tqdm" or name not in sample.metrics:  # what a bar shows is of a batch
+            # what a bar shows is of a batch, and Keras prints four decimals of a number
+            if sample.source == "tqdm" or abs(sample.metrics.get(name, value) - value) < 1e-4:
                 metrics[name], cited[name] = value, line
         return replace(sample, metrics=metrics, metric_lines=cited)
 
@@ -363,9 +364,7 @@ class OpenRun(msgspec.Struct):
         numbers = () if self.refused else sorted((self.epochs.keys() | records.epochs.keys()) - apart.keys())
         samples = tuple(map(self.sample, numbers))
         notes = (*self.notes, *apart.values())[: 2 * MAX_NOTES]
-        told = self.facts.given()
-        if self.form in (KERAS, IMAGENET):
-            told.setdefault("framework", self.form)
+        told = ({"framework": self.form} if self.form in (KERAS, IMAGENET) else {}) | self.facts.given()
         unit: WorkUnit = next((RATES[name] for one in samples if (name := rate_of(one.metrics))), "images")
         if note := self._contradicted_images(samples):
             notes, told = (*notes, note), told | {"images": None}

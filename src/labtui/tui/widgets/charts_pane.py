@@ -388,7 +388,7 @@ class ChartsPane(Pane, Container, can_focus=True):
     def _sentence(self) -> Text:
         view, spec = self.view, self.shown.spec
         if spec is not None:
-            said = ". ".join((spec.message or spec.title, *spec.notes[: spec.over_time]))
+            said = ". ".join((spec.message or spec.title, *(spec.notes if spec.over_time else ())))
             return ink(said.replace("Hollow:", "Hollow or ↑:"), "bold")
         empty = self._empty(view, self.shown.name)
         said = empty.message if view.charts and empty is not None else headline(view)
