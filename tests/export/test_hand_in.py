@@ -72,9 +72,9 @@ TITLES = {
         10.7 Slower steps cost most: 26.1 of the 36.8 points ResNet50 loses on four GPUs""",
     "hpc4ai-ch12": """
         12.1 ViT-H/14 on micro-224: 32 GPUs give 21.7 times as many images per second as one
-        12.1 32 GPUs give 21.7 times as many images per second as one for 16.5 times the GPU-hours
+        12.1 32 GPUs give 21.7 times as many images per second as one for 1.48 times the GPU-hours per image
         12.3 tiny-224 scales better: 89.3 % against 67.8 % efficiency on 32 GPUs
-        12.4 32 GPUs give 28.6 times as many images per second as one for 4.4 times the GPU-hours""",
+        12.4 32 GPUs give 28.6 times as many images per second as one for 1.12 times the GPU-hours per image""",
     "hpc4ai-ch15": """
         15.1 One GPU trains llama-1b on synthetic data at 10,485 tokens per second
         15.5 Batch 7: 14,315 tokens per second, 1.06 times that of batch 5

@@ -97,17 +97,20 @@ def readings_message(results: Results) -> str:
 
 
 def _cost_message(lines: Sequence[ScalingLine]) -> str:
-    """What the only line's speedup costs: ``32 GPUs are 28.6 times as fast as one for 4.4 times the GPU-hours``."""
+    """What the only line's speedup costs, both without the warm-up.
+
+    ``32 GPUs are 28.6 times as fast as one for 1.12 times the GPU-hours per epoch``
+    """
     compared = lines[0].compared if len(lines) == 1 else ()
-    hours = [gpu_hours(row) for row in compared]
-    lengths = {run.run.epochs_read for row in compared for run in measured.longest(row.members)}
-    alike = len(lengths) == 1 and not any(row.as_printed.epoch_seconds for row in compared)
-    if len(hours) < 2 or not hours[0] or not alike:
+    if len(compared) < 2 or any(row.as_printed.epoch_seconds for row in compared):
         return ""
-    most, many = compared[-1], messages.count_words(compared[-1].processes, start=True)
-    gain, more = numbers.ratio_text(most.speedup), numbers.fixed(hours[-1] / hours[0], 1)
+    most = compared[-1]
+    if most.efficiency is None or most.efficiency.lo <= 0:
+        return ""
+    many, gain = messages.count_words(most.processes, start=True), numbers.ratio_text(most.speedup)
+    more = numbers.ratio_text(Interval.exact(1.0).over(most.efficiency))
     said = f"{many} {'give' if most.by_rate else 'are'} {gain} times {messages.faster(most, 'one')}"
-    return f"{said} for {more} times the GPU-hours"
+    return f"{said} for {more} times the GPU-hours per {most.configuration.unit[:-1] if most.by_rate else 'epoch'}"
 
 
 # --------------------------------------------------------------------------- where each number was read

@@ -431,7 +431,7 @@ def newest(runs: Iterable[MeasuredRun]) -> MeasuredRun | None:
     """The run that stands for its repeats: of the longest the newest that ended, else the newest; None of no run."""
     known = longest(runs)
     # logs alone have no numbers of runs
-    known.sort(key=lambda run: run.run.epochs and run.run.epochs[-1].ended_at or 0.0)
+    known.sort(key=lambda run: (run.run.epochs and run.run.epochs[-1].ended_at) or 0.0)
     return max(reversed(known), key=lambda run: (not run.live, run.run_id or 0), default=None)
 
 
