@@ -307,20 +307,16 @@ def warmup_epochs(run: RunRecord) -> frozenset[int]:
 def steady_samples(run: MeasuredRun) -> tuple[EpochSample, ...]:
     """The epochs of a run that count: all but the first of each process and a last one that was cut short.
 
-    MLPerf's programs stop within an epoch once they reach their target, so a last epoch shorter than half the median is
-    taken as incomplete.
+    MLPerf's programs stop within an epoch once they reach their target, so the last epoch of three or more is taken as
+    incomplete if it is shorter than half their median.
     """
     warmup = warmup_epochs(run.run)
     steady = tuple(sample for sample in run.run.epochs if sample.epoch not in warmup)
-    if len(steady) > MIN_FOR_MEDIAN and steady[-1].source.startswith("mllog"):
+    if len(steady) > 2 and steady[-1].source.startswith("mllog"):
         median = statistics.median(sample.seconds.value for sample in steady)
         if steady[-1].seconds.hi < median / 2:
             return steady[:-1]
     return steady
-
-
-MIN_FOR_MEDIAN = 2
-"""With more steady epochs than this, the last one is compared with their median."""
 
 
 SECOND_EPOCH = 2
