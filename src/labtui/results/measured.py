@@ -319,9 +319,6 @@ def steady_samples(run: MeasuredRun) -> tuple[EpochSample, ...]:
     return steady
 
 
-SECOND_EPOCH = 2
-
-
 class AsPrinted(msgspec.Struct, frozen=True, kw_only=True):
     """The numbers of a row in the "as printed" reading; None where the logs do not print what they need.
 
@@ -336,8 +333,8 @@ class AsPrinted(msgspec.Struct, frozen=True, kw_only=True):
 
 def printed_epoch_seconds(runs: tuple[MeasuredRun, ...]) -> Fraction | None:
     """The whole seconds of epoch 2; their mean when several runs were pooled."""
-    counted = (run for run in runs if SECOND_EPOCH not in warmup_epochs(run.run))
-    second = (each for run in counted for each in run.run.epochs if each.epoch == SECOND_EPOCH)
+    counted = (run for run in runs if 2 not in warmup_epochs(run.run))
+    second = (each for run in counted for each in run.run.epochs if each.epoch == 2)
     seconds = [each.printed_seconds for each in second if each.printed_seconds is not None]
     return Fraction(sum(seconds), len(seconds)) if seconds else None
 
