@@ -135,19 +135,8 @@ def test_no_line_is_wider_than_the_window_and_no_cell_is_broken_or_lost(width):
     words = text.replace(", ", "  ")
     for cell in {cell for line in numbers.table_of(results.rows, PRECISE).rows for cell in line}:
         assert re.search(rf"(?<!\S){re.escape(cell)}(?!\S)", words), cell
-
-
-def test_at_70_columns_each_part_says_which_run_a_line_is_about():
-    results = results_of(*BOTH)
-    first, second = numbers.text_table(results.rows, PRECISE, 70).split("\n\n")
-    for part, column in ((first, "speedup"), (second, "epochs")):
-        head, *lines = part.splitlines()
-        assert head.split()[:4] == ["model", "device", "global", "batch"] and column in head
-        assert [line.split()[:4] for line in lines] == [
-            [row.model, str(row.n_gpus), "GPU" if row.n_gpus == 1 else "GPUs", f"{row.batch_size:,}"]
-            for row in results.rows
-        ]
-    assert numbers.text_table(results.rows, PRECISE, 130) == numbers.text_table(results.rows, PRECISE)
+    for part in numbers.text_table(results.rows, PRECISE, width).split("\n\n"):
+        assert part.split()[:2] == ["model", "device"] and part.count("ResNet152") == 3, "each names the runs"
 
 
 def test_a_share_has_one_form_and_a_ratio_is_so_many_times_as_fast():
@@ -155,10 +144,3 @@ def test_a_share_has_one_form_and_a_ratio_is_so_many_times_as_fast():
     text = report_text(results_of(*BOTH)) + report_text(sequential)
     assert re.search(r"\d%", text) is None and "84.0 %" in text
     assert "one GPU is 15.0 times as fast as the CPU (14.8 to 15.2; as printed 15.36)" in text
-
-
-def test_a_column_that_no_row_has_is_left_out():
-    rated = run(2, [], throughput=Interval.exact(210.0), throughput_printed=210.0)
-    for one in (rated, run(1, [29.0])):
-        headings = numbers.table_of(compute_results([one]).rows, PRECISE).headings
-        assert "images/s" in headings and "epoch, s" not in headings
