@@ -80,14 +80,6 @@ def test_export_writes_everything(stored, command, monkeypatch):  # noqa: F811
     assert json.loads((stored / "results.json").read_text("utf-8")) == json.loads(shown)
 
 
-def test_export_leaves_nothing_half_done_and_no_other_file(stored, tmp_path):  # noqa: F811
-    tables_only = ["--deck", "none", "--report", "none", "--no-plots"]
-    assert main(["export", *tables_only, "--out", str(tmp_path / "out")]) == 0
-    names = {each.name for each in (tmp_path / "out").iterdir()}
-    assert names == {f"results.{end}" for end in ("csv", "json", "md")}
-    assert not list(stored.glob("deck.*")) and not list((stored / "plots").iterdir())
-
-
 def failing(monkeypatch: pytest.MonkeyPatch, call: str, number: int, name: str = "") -> None:
     """Let `os.replace` or `os.fsync` fail as on a full disk; with a name only for files of that name."""
     real = getattr(os, call)
@@ -145,5 +137,6 @@ def test_a_file_that_cannot_be_replaced_stays_and_the_others_are_written(tmp_pat
         report = export_lab(lab.folder.path, formats=("pptx",), plots=False, state=lab.state, today=DAY)
         assert {path.name for path in report.files} >= {"deck.pptx", "results.csv"}
         assert any("is the one that you had changed" in note for note in report.notes) is changed
+        assert "deck.pdf is of an earlier export." in report.notes
         assert any("no steady epoch time" in note for note in report.notes)
     assert kept.read_bytes() == kept.with_name("deck.yours2.pptx").read_bytes() == b"a student's deck"

@@ -75,11 +75,6 @@ TITLES = {
         12.1 32 GPUs give 21.7 times as many images per second as one for 1.48 times the GPU-hours per image
         12.3 tiny-224 scales better: 89.3 % against 67.8 % efficiency on 32 GPUs
         12.4 32 GPUs give 28.6 times as many images per second as one for 1.12 times the GPU-hours per image""",
-    "hpc4ai-ch15": """
-        15.1 One GPU trains llama-1b on synthetic data at 10,485 tokens per second
-        15.5 Batch 7: 14,315 tokens per second, 1.06 times that of batch 5
-        15.6 Sdpa attention: 24,446 tokens per second, 1.71 times that of eager attention
-        15.9 48,155 tokens per second at best, 4.59 times the slowest of 8 runs""",
     "hpc4ai-ch6": """
         6.6 On 4 GPUs, jacobi takes 49.56 s, jacobi-optimized 50.82 s, jacobi-default 165.73 s""",
     "sa-miri-2025-pg": """
@@ -130,7 +125,6 @@ def test_runs_that_are_still_to_be_made_are_named_on_their_page(tmp_path):
     pages = document_of(lab, one_fails).pages
     shown = "".join(page_text(each) for each in pages if each.kicker.startswith("10.6"))
     assert "ResNet152 · 1 GPU: run 6 ran out of memory." in shown and "2 GPUs: run 7 is" in shown
-    assert "`labtui retry`" not in shown
     assert "There is no one-GPU run of this model trained in the same way, so there is no speedup." in shown
 
 
@@ -162,6 +156,19 @@ def test_a_network_of_the_students_own_is_on_the_page_of_its_task_and_there_alon
     assert "batch of My Net on 2 GPUs and 4 GPUs or of its one-GPU baseline" in last.note
     assert [len(chart.measured[0].points) for chart in first.charts if chart.family == "epoch-time"] == [3]
     assert "My Net on 1 GPU" in page_text(document.pages[-1]) and "My Net" not in f"{document.facts}"
+
+
+def test_runs_of_no_task_alone_say_how_they_ended_and_where_their_numbers_are_from(tmp_path):
+    def own(run, ends=("cancelled", "time-limit")):
+        mine = {"task_id": "10.4" * (run.run_id > 5), "model": (name := f"own {9 - run.run_id}")}
+        return replace(
+            run, **mine, spec=replace(run.spec, model=name), outcome=dict(enumerate(ends)).get(run.run_id)
+        )
+
+    page, *_, sources = document_of(make_lab(tmp_path / "lab", "hpc4ai-ch10"), own).pages
+    assert page.warnings == ("No task of the lab plans these runs. Sent for 10.4: run 6, run 7, run 8.",)
+    assert "own 8 on the CPU: Run 1 was stopped by its time limit before its end." in page.note
+    assert sources.title == "Where the numbers come from" and "4 (2); time limit" in page_text(sources)
 
 
 def test_what_a_task_is_compared_with_does_not_stand_for_its_own_runs(tmp_path):
@@ -207,6 +214,12 @@ def test_precise_and_as_printed_stand_side_by_side(tmp_path):
         p for p in pages if p.title == "Whole seconds flatter: 2.80× as printed, 2.53× when read precisely"
     )
     assert page.answers and page.blocks[0].groups and not page.charts, "on a page of its own"
+    facts = (
+        ("215", "epoch, s (as printed 215)"),
+        ("233", "images/s (as printed 233)"),
+        ("256", "global batch"),
+    )
+    assert pages[0].facts == facts and not pages[0].blocks, "no table of one row"
     assert len(hand_in(lab.contents()).pages) == len(pages) - 1, "where logs print no seconds"
     table = readings_table(results_of("ResNet50.31337.out", "ResNet152.31338.out"))
     assert "; ".join(dict(table.groups)) == "; Precise: all digits of the log; As printed: whole seconds"
@@ -363,8 +376,6 @@ def test_one_export_reads_once_ticks_its_boxes_and_every_file_bears_its_stamp(tm
     with zipfile.ZipFile(there / "deck.pptx") as deck:
         assert stamp in deck.read("docProps/core.xml").decode()
         assert (there / plot).read_bytes() in map(deck.read, deck.namelist()), "not that of an earlier export"
-    kinds = {"deck.pptx", "deck.pdf", "analysis.ipynb", "results.csv", "accuracy-ViT-H-14.png"}
-    assert kinds < {path.name for path in report.files}
 
 
 def charts_of(edition):
@@ -430,13 +441,16 @@ def test_a_page_of_each_row_of_charts_is_titled_by_what_it_shows(tmp_path):
     lab = make_lab(tmp_path / "lab", "thesis-2019", answer=f"{ANSWER}\n\n- One.\n- Two.")
     _, rate, error, *more, last, sources = (document := hand_in(lab.contents())).pages
     assert "4 (2) to 36 (18), 17 lines; accuracy 71.0 %: 36 (18)" in page_text(sources), "can be traced"
+    assert "ResNet50 (tiny-224, linear)\n1 GPU, batch 128  50.0" in page_text(sources), (
+        "no long name in each row"
+    )
     assert b"/Count 6/" in pdf(document, "report"), "the table of sources is no narrow column over pages"
     assert "end at 0.0556" in rate.title and not (rate.answers or rate.facts)
     errors = [page for page in (error, *more) if page.charts[0].family == "error"]
     assert len(errors) == 6 and all("op-1\xa0error" in each.title and each.answers for each in errors)
     said = " ".join(chart.heading for page in document.pages for chart in page.charts)
     assert all(f"rate, the same for {sizes} GPUs" in said for sizes in ("1, 2, 16, 24, 32", "8, 16, 24, 32"))
-    assert errors[3].title.endswith("29.0\xa0% on 32\xa0GPUs (stepping, warm-up 1)"), "not task 4's"
+    assert errors[3].title.endswith("29.0\xa0% on 32\xa0GPUs (stepping,\xa0warm-up\xa01)"), "not task 4's"
     assert all(word in page_text(errors[3]) for word in ("8 GPUs", "val. accuracy", "GPU-h"))
     assert last.kicker[0] == "8" and chart_height(last) < 3.5, "its answers stand below its chart"
 
@@ -515,9 +529,6 @@ def test_axes_are_logarithmic_where_sizes_double_often_and_shares_are_not():
 
 def test_labels_are_moved_no_further_than_they_must():
     assert [spread([0.0, y], 20) for y in (100.0, 0.0)] == [[0.0, 100.0], [-10.0, 10.0]]
-    assert sorted(spread([0.0, 5.0, 50.0], 20)) == pytest.approx([-7.5, 12.5, 50.0])
-    found = sorted(spread([3.0, 3.1, 3.2, 3.3, 60.0, 61.0], 20))
-    assert all(b - a >= 20 - 1e-6 for a, b in itertools.pairwise(found))
     assert spread([2.0, 2.0, 5.0], 20, 10.0) == [10.0, 30.0, 50.0], "no label stands on the axis"
 
 

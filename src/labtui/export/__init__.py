@@ -85,7 +85,11 @@ def export_lab(
     work["results.md"] = partial(markdown_text, contents.named, stamp)
     written = write_files(work, out or lab.path, lab.path if out is None else None, told)
     kept = (f"{path.name} is the one that you had changed." for path in written if _KEPT in path.stem)
-    notes = (*kept, *notes)
+    others = {*DECKS.values(), *REPORTS.values()} - work.keys()
+    old = (
+        f"{name} is of an earlier export." for name in sorted(others) if ((out or lab.path) / name).exists()
+    )
+    notes = (*kept, *old, *notes)
     if not contents.results.measured and not contents.results.programs:
         notes = ("There is no steady epoch time yet, so tables and charts have nothing to show.", *notes)
     return ExportReport(written, tuple(dict.fromkeys(notes)))

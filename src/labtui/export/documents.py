@@ -31,8 +31,6 @@ LEFT, TOP, BOTTOM, GUTTER = 0.6, 1.65, 6.7, 0.4
 
 REPORT_HEIGHT = 3.7
 """The height in inches of a report's charts on a slide at most: half as high on A4, few pages are half empty."""
-MAX_SHORT = 1.0
-"""Answers of less than this height in inches, a question and a line, have no page of their own."""
 MAX_PICTURE = 3.8
 """The height in inches of a student's picture at most: below it a slide has room for a question and two lines."""
 _ENDINGS = {b"\x89P": ".png", b"\xff\xd8": ".jpg"}
@@ -173,11 +171,10 @@ def _note_height(page: Page) -> float:
 def chart_height(page: Page) -> float:
     """The height in inches of a slide's charts: what the words below leave; the whole slide where that is too little.
 
-    Few rows of bars need less. Charts are lower than usual rather than leave two lines of text to the next page.
+    Few rows of bars need less. Charts are lower than usual rather than leave the answers alone on the next page.
     """
     least, words = max(map(_least_height, page.charts)), _words_height(page)
     rows = [len(spec.x_ticks) if spec.x_axis == "names" else 9 for spec in page.charts]
     room, blocks = BOTTOM - TOP - _note_height(page), sum(map(block_height, page.blocks))
-    low = least * (0.8 if words < MAX_SHORT else 1)
-    left = ((room - blocks - words, low), (room - blocks, least))
+    left = ((room - blocks - words, 0.8 * least), (room - blocks, least))
     return min(1.3 + 0.9 * max(rows), next((each for each, enough in left if each >= enough), room))

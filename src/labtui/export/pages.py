@@ -33,7 +33,8 @@ def hand_in(contents: LabContents) -> Document:
     edition, settings, shown = contents.edition, contents.settings, _on_pages(contents)
     made = _on_one_scale([page for plan in _plans(contents) for page in _page(contents, plan, shown)])
     unreal = all(run.mark == "practice" for run in contents.measurements.runs)
-    pages = [replace(page, practice=unreal or page.practice) for page in made if page.shows]
+    there = (replace(page, title=_in_lines(page.title, 28)) for page in made if page.shows)
+    pages = [replace(page, practice=unreal or page.practice) for page in there]
     if not any(page.numbers for page in pages):
         pages = [*_other_runs(contents), *pages] or [Page(title="No task has a run or an answer yet")]
     if absent := dict.fromkeys(page.kicker or page.title for page in made if not page.shows):
@@ -50,7 +51,7 @@ def hand_in(contents: LabContents) -> Document:
         said = f"No page shows the answers of task {task.id}: they are only in answers/{task.id}.md."
         notes += [said] if task.id not in on_pages and any(answered) else []
     return Document(
-        title=one_line(edition.title),
+        title=_in_lines(one_line(edition.title), 44),
         subtitle=f"{one_line(edition.course)} · {one_line(edition.term)}",
         author=author,
         lines=tuple(filter(None, (author, where, day))),
@@ -60,6 +61,12 @@ def hand_in(contents: LabContents) -> Document:
         mark=contents.mark,
         notes=(*notes, *small_notes(contents.named)),
     )
+
+
+def _in_lines(title: str, size: float) -> str:
+    """The title; where it takes two lines at this size in points, the last three words stay together."""
+    longer = drawing.inches(title, 1.06 * size) > 0.98 * drawing.WIDTH
+    return "\u00a0".join(title.rsplit(" ", 2)) if longer else title
 
 
 def _on_one_scale(pages: Sequence[Page]) -> list[Page]:
@@ -119,13 +126,18 @@ def _other_runs(contents: LabContents) -> Iterable[Page]:
     charts = (catalogue(results) or lab_charts(results))[:1]
     blocks = (tables.readings_table(results),) if results.measured else ()
     if charts or blocks:
-        found = grouped(
-            (run for row in results.rows for run in row.members), lambda run: run.task_id or "no task"
-        )
-        sent = (f"Sent for {task}: {', '.join(run.who for run in runs)}." for task, runs in found.items())
+        runs = sorted((run for row in results.rows for run in row.members), key=lambda run: run.run_id or 0)
+        found = grouped((run for run in runs if run.task_id), lambda run: run.task_id)
+        sent = (f"Sent for {task}: {', '.join(run.who for run in mine)}." for task, mine in found.items())
         warnings = (" ".join(["No task of the lab plans these runs.", *sent]),)
-        page = Page(title="Runs that no task plans", charts=charts, blocks=blocks, warnings=warnings)
-        yield replace(page, numbers=tuple(_provenance(results)), practice=bool(results.mark))
+        page = Page(title="Runs that no task plans", kicker="Other runs", charts=charts, blocks=blocks)
+        page = replace(page, note=_ends(results), warnings=warnings, numbers=tuple(_provenance(results)))
+        yield replace(page, practice=bool(results.mark))
+
+
+def _ends(results: Results) -> str:
+    """Which runs behind the numbers ended early, and how."""
+    return " ".join(f"{clean(row.label)}: {note}" for row in results.rows for note in row.notes_about("end"))
 
 
 def _page(contents: LabContents, plan: HandInPage, shown: Results) -> Iterable[Page]:
@@ -183,11 +195,12 @@ def _page_of(plan: HandInPage, task: Task, results: Results, charts: tuple[Chart
     charts = tuple(sorted(charts, key=lambda chart: chart.family == "learning-rate"))  # a result is first
     notes = [note for chart in charts for note in chart.captions]
     notes += messages.baseline_notes(results.rows) if plan.table else ()
+    notes += [_ends(results)] if shown else []
     return Page(
         title=_title(plan, task, charts, results),
         kicker=f"{task.id}  {one_line(task.title)}",
         charts=charts,
-        note=" ".join(dict.fromkeys(map(clean, notes))),
+        note=" ".join(filter(None, dict.fromkeys(clean(each, 1000) for each in notes))),
         numbers=tuple(_provenance(results)) if shown else (),
         practice=shown and bool(results.mark),
     )
@@ -271,11 +284,12 @@ def _provenance(results: Results) -> Iterable[str]:
 
 
 def _on_pages(contents: LabContents) -> Results:
-    """The results that pages of tasks show: of a run that is on none, no other page tells anything either."""
+    """The results that pages of tasks show, all where they show none: no other page tells of a run that is on none."""
     pairs = ((plan, contents.edition.task(plan.task)) for plan in _plans(contents))
     found = ((plan, _page_results(contents, plan, task)) for plan, task in pairs if task is not None)
     shown = {row.configuration for plan, r in found if plan.table or any(_charts(plan, r)) for row in r.rows}
-    return of_rows(contents.shown, [row for row in contents.shown.rows if row.configuration in shown])
+    rows = [row for row in contents.shown.rows if row.configuration in shown]
+    return of_rows(contents.shown, rows) if rows else contents.shown
 
 
 def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Results:

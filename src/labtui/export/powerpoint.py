@@ -152,7 +152,7 @@ class _Slides:
     def new_slide(self) -> None:
         page, more = self.page, bool(self.count)
         facts = () if more else page.facts
-        kicker = page.kicker + (", continued" if more and bool(page.kicker) else "")
+        kicker = ", ".join(filter(None, (page.kicker, "continued" * more)))
         words = {0: page.title, _KICKER: kicker, _MARK: (self.document.mark if page.practice else "")}
         self.slide = _add_slide(self.presentation, "facts" if facts else "page", words, facts)
         self.count += 1
@@ -306,15 +306,15 @@ class _Slides:
 
     def add_table(self, block: Table) -> None:
         """A table, split between rows where it is longer than the slide; a short one stays in one piece."""
-        many = len(block.headings)
-        size = 18 if len(block.rows) <= 8 and many <= 7 else 14 if many <= 9 else 11
-        widths = _column_widths(block, size)
-        if len(block.rows) > 12 and any(_row_lines(row, widths, size) > 1 for row in block.rows):
-            size = 11  # a row of the sources stays on one line where it can
-        high, widths = size * 1.55 / 72, _column_widths(block, size)
+        most = 18 if len(block.rows) <= 8 and len(block.headings) <= 7 else 14
+        widths = {size: _column_widths(block, size) for size in (18, 14, 11) if size <= most}
+        whole = (at for at, wide in widths.items() if all(_row_lines(r, wide, at) == 1 for r in block.rows))
+        size = next(whole, 11 if len(block.rows) > 12 else most)  # the largest at which no row wraps
+        high, widths = size * 1.55 / 72, widths[size]
         heads = high * (1 + bool(block.groups))
         heights = [high * _row_lines(row, widths, size) for row in block.rows]
-        note = (0.3 + _GAP) * bool(block.note)  # stays with the last rows
+        told = 0 if self.page.answered else len(self.page.warnings)
+        note = (0.3 + _GAP) * bool(block.note) + 0.4 * told  # both stay with the last rows
         self.ensure_room(heads + note + (sum(heights) if len(heights) <= 12 else 3 * high))
         rest = list(block.rows)
         while rest:
@@ -339,6 +339,10 @@ class _Slides:
         frame._element.graphic.graphicData.tbl.tblPr.find(qn("a:tableStyleId")).text = _PLAIN_TABLE
         table = frame.table
         table.first_row, table.horz_banding = True, False
+        for cell in table.iter_cells():  # an empty one would be as high as a line of 18 pt
+            end = parse_xml(f'<a:endParaRPr {nsdecls("a")} sz="{size * 100}"/>')
+            cell.text_frame.paragraphs[0]._p.append(end)
+            cell.margin_top = cell.margin_bottom = Emu(18288)
         for at, width in enumerate(widths):
             table.columns[at].width = Inches(width)
         at = 0
@@ -361,10 +365,10 @@ class _Slides:
 
 def _set_cell(cell: Any, run: Run, size: float, *, right: bool) -> None:
     cell.margin_left = cell.margin_right = Emu(73152)
-    cell.margin_top = cell.margin_bottom = Emu(18288)
     cell.vertical_anchor = MSO_ANCHOR.MIDDLE
     paragraph = cell.text_frame.paragraphs[0]
-    _add_run(paragraph, run, size)
+    if run.text:
+        _add_run(paragraph, run, size)
     paragraph.alignment = PP_ALIGN.RIGHT if right else PP_ALIGN.LEFT
 
 

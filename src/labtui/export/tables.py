@@ -23,7 +23,8 @@ from labtui.results.report import program_json, row_json
 from labtui.results.rows import LawFit, ResultRow, Results, named_rows, of_rows
 from labtui.results.scaling import ScalingLine, by_size, scaling_lines
 
-_MAX_LINES = 6
+PRECISELY = "Precise: all digits of the log"
+_MAX_LINES, _MAX_NAME = 6, 45
 Facts = tuple[tuple[str, str], ...]
 
 
@@ -36,9 +37,9 @@ def readings_table(results: Results) -> Table:
     learned = (numbers.ACCURACY,) if shown and all(row.learns for row in shown) else ()
     precise = numbers.columns_of(shown, (*_PRECISE, *learned, *costs, *ratios))
     printed = numbers.columns_of(shown, numbers.PRINTED[: None if compared else 2]) if not costs else ()
-    device = numbers.Column("", numbers.device_text, number=False)
+    device = numbers.Column("", lambda row: numbers.device_text(row) + ", so far" * row.live, number=False)
     table = numbers.table_of(shown, (device, *precise, *printed))
-    titles = ("", "Precise: all digits of the log", "As printed: whole seconds")
+    titles = ("", PRECISELY, "As printed: whole seconds")
     groups = tuple(zip(titles, (1, len(precise), len(printed)), strict=True))
     return replace(table, rows=tuple(_with_headings(shown, table.rows)), groups=groups if printed else ())
 
@@ -118,7 +119,11 @@ def _cost_message(lines: Sequence[ScalingLine]) -> str:
 
 def sources_table(results: Results) -> Table:
     """Where every time and rate was read: job, log and lines."""
-    rows = [line for row in (*results.rows, *results.programs) for line in source_rows(row)]
+    read = [(row, line) for row in (*results.rows, *results.programs) for line in source_rows(row)]
+    rows = [line for _, line in read]
+    if max((len(line[0]) for line in rows), default=0) > _MAX_NAME:  # the names as headings within the table
+        short = [(row.counted + line[0].removeprefix(clean(row.label)), *line[1:]) for row, line in read]
+        rows = [*_with_headings([row for row, _ in read], short)]
     timed = all(row.epoch_seconds is not None for row in results.rows) and not results.programs
     place = "lines (epoch)" if results.rows else "line"
     headings = ("training", "epoch" if timed else "value", "job", "log", place)
@@ -186,11 +191,13 @@ def title_facts(results: Results, *, accuracy: bool = False) -> Facts:
 
 def large_cells(found: Sequence[Table]) -> Facts:
     """The cells of a table of a single training, which are shown in large type; () for any other table."""
-    if len(found) != 1 or len(found[0].rows) != 2 or found[0].groups or len(found[0].headings) > 5:
+    if len(found) != 1 or len(found[0].rows) != 2 or len(found[0].rows[0]) > 1:
         return ()
-    (heading, cells), names = found[0].rows, found[0].headings
-    facts = zip((*cells[2:], cells[1]), (*names[2:], names[1]), strict=True)  # the batch last
-    return tuple(facts) if len(heading) == 1 else ()
+    cells = list(zip(found[0].rows[1], found[0].headings, strict=True))
+    last = 1 + dict(found[0].groups).get(PRECISELY, len(cells) - 1)
+    printed = {name: f" (as printed {cell})" for cell, name in cells[last:]}
+    facts = [(cell, name + printed.get(name, "")) for cell, name in cells[:last]]
+    return (*facts[2:], facts[1]) if last <= 5 else ()  # the batch last
 
 
 def machine_facts(results: Results) -> Facts:
@@ -265,7 +272,7 @@ def _record(row: ResultRow, fields: dict[str, Any]) -> dict[str, Any]:
 
 _FORMULA_STARTS = ("=", "{=", "+", "-", "@", "\t", "\r")
 _MARKDOWN = str.maketrans(
-    {mark: f"\\{mark}" for mark in "\\`*_{}[]()#|~$!"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
+    {mark: f"\\{mark}" for mark in "\\`*_[]#|~$!"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 )
 
 
