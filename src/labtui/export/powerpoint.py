@@ -307,10 +307,10 @@ class _Slides:
     def add_table(self, block: Table) -> None:
         """A table, split between rows where it is longer than the slide; a short one stays in one piece."""
         most = 18 if len(block.rows) <= 8 and len(block.headings) <= 7 else 14
-        widths = {size: _column_widths(block, size) for size in (18, 14, 11) if size <= most}
-        whole = (at for at, wide in widths.items() if all(_row_lines(r, wide, at) == 1 for r in block.rows))
+        fits = {size: _column_widths(block, size) for size in (18, 14, 11) if size <= most}
+        whole = (at for at, wide in fits.items() if all(_row_lines(r, wide, at) == 1 for r in block.rows))
         size = next(whole, 11 if len(block.rows) > 12 else most)  # the largest at which no row wraps
-        high, widths = size * 1.55 / 72, widths[size]
+        high, widths = size * 1.55 / 72, fits[size]
         heads = high * (1 + bool(block.groups))
         heights = [high * _row_lines(row, widths, size) for row in block.rows]
         told = 0 if self.page.answered else len(self.page.warnings)

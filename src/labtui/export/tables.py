@@ -120,7 +120,7 @@ def _cost_message(lines: Sequence[ScalingLine]) -> str:
 def sources_table(results: Results) -> Table:
     """Where every time and rate was read: job, log and lines."""
     read = [(row, line) for row in (*results.rows, *results.programs) for line in source_rows(row)]
-    rows = [line for _, line in read]
+    rows: list[tuple[str, ...]] = [line for _, line in read]
     if max((len(line[0]) for line in rows), default=0) > _MAX_NAME:  # the names as headings within the table
         short = [(row.counted + line[0].removeprefix(clean(row.label)), *line[1:]) for row, line in read]
         rows = [*_with_headings([row for row, _ in read], short)]
