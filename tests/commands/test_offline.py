@@ -252,6 +252,7 @@ def test_the_queue_and_watch_say_that_no_time_was_read(folder, command):
 
 def test_the_queue_and_check_say_of_a_run_what_the_screens_say(folder, command):
     found = Diagnosis(kind="node-lost", line=0, text="Job 7 ended.", advice="Submit it again.")
+    refused = SubmissionStatus.REFUSED
     with open_session(folder.path, start=False) as session:
         session._journal.change(
             *live_run("lt1", "10.5", 1, spec(), "7", 1), ended(1, "failed", (found,)),
@@ -264,9 +265,14 @@ def test_the_queue_and_check_say_of_a_run_what_the_screens_say(folder, command):
             lambda state: state.with_runs([replace(state.runs[6], practice=True)]),  # its log has that mark
             *live_run("lt7", "10.4", 7, spec(batch=256), "13", 1), ended(7, "time-limit"),
             lambda state: state.with_runs([replace(state.runs[7], device="cpu")]),
+            changes.planned("lt8", {8: spec(), 9: spec(gpus=2)}),
+            lambda state: state.with_submission("lt8", status=refused, sentence="No.", hint="Mend it."),
         )  # fmt: skip
         assert all(WHAT_COUNTS in retry_after(session, number).sentence for number in (6, 7))
-    node, advice, memory, limit, _, _, none, *small = command(["queue", "--offline"]).out.splitlines()[1:]
+    node, advice, memory, limit, _, _, none, *small, eighth, ninth, hint = command(
+        ["queue", "--offline"]
+    ).out.splitlines()[1:]
+    assert eighth.endswith("No.") and ninth.endswith("No.") and hint.strip() == "Mend it.", "once"
     assert len(small) == 2 and all(row.endswith(WHAT_COUNTS) for row in small)
     assert WHAT_COUNTS in command(["check", "10.4"], 1).out
     assert none.strip() == "The task needs no other run.", "nor an advice to submit it again"

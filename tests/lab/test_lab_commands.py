@@ -59,6 +59,9 @@ def test_what_shows_a_part_of_a_condition_is_called_so(capsys):
     _print_task(TaskLine(task_id="10.5", title="", status=box.status), box, full=True)
     told = capsys.readouterr().out
     assert "[so far: 2,048 on 1 GPU, 2,048 on 4 GPUs]" in told and "  [run 3, job 30003" in told
+    box = check("10.5", with_runs(full(), lambda run: replace(run, practice=True)))  # small runs
+    _print_task(TaskLine(task_id="10.5", title="", status=box.status), box, full=True)
+    assert "[does not count: run 3" in capsys.readouterr().out
 
 
 def test_check_says_no_and_what_is_missing_and_yes_to_a_task_of_words(folder, command):

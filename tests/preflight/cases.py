@@ -143,6 +143,8 @@ BROKEN = [
     job("late-directive", "account after a command", (f"#SBATCH --account {ACCOUNT}\n", ""), ("nvidia-smi", f"nvidia-smi\n#SBATCH --account {ACCOUNT}"), refused=True),
     job("account", "other year", (f"--account {ACCOUNT}", "--account nct_325"), refused=True),
     job("account", "none", (f"#SBATCH --account {ACCOUNT}\n", ""), refused=True),
+    job("queue", "misspelt", ("--qos acc_debug", "--qos acc_debgu"), severity="warning", refused=True),
+    job("queue", "of another site", ("--qos acc_debug", "--qos mine"), fixable=False, severity="warning", refused=True),
     job("time", "seconds", ("--time 01:15:00", "--time 00:15")),
     job("time", "minutes", ("--time 01:15:00", "--time=01:15"), severity="warning"),
     job("time", "none", (f"{TIME}\n", "")),

@@ -445,6 +445,8 @@ def test_gpu_hours_are_those_that_are_known_so_that_they_never_fall():
     read = {"refreshed_at": NOW - 60, "cluster_time": NOW - 60}
     view = seen(LabState(runs={1: run}, submissions={"lt1": job}, **read))
     assert (view.every[1].took_s, gpu_hours(view)) == (100.0, pytest.approx(4 * 40 / 3600))
+    practised = replace(view.state, submissions={"lt1": replace(job, practice=True)})
+    assert gpu_hours(replace(view, state=practised)) == 4 * run.trained_s / 3600, "of its epochs alone"
     gone = ConnectionState(sentence="Lost.", hint="Start it.")
     lost = replace(view, state=replace(view.state, connection=gone))
     assert gpu_hours(lost) == gpu_hours(view), "as of the last answer"

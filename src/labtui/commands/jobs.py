@@ -6,6 +6,7 @@ import argparse
 import time
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -127,7 +128,7 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
     specs = [view.state.called(line.run, names) for line in view.every.values()]
     options = distinguishing_words([spec.tuning for spec in specs])
     several = len({spec.data_set for spec in specs}) > 1
-    grid, below = [["run", "task", "name", "device", "batch", "state", "epochs", "", "job", ""]], [""]
+    grid, below = [["run", "task", "name", "device", "batch", "state", "epochs", "note", "job", ""]], [""]
     for row, spec, words in zip(rows, specs, options, strict=True):
         job, line = row["job"] or {}, view.every[row["run"]]
         done = row["outcome"] == "completed"  # the state of its job may come from another run
@@ -143,7 +144,10 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
         cause, advice = _cause_and_advice(view, line)
         grid.append([*named, line.word, epochs, mark, job_id, cause or waits_for])
         below.append(row["limit_warning"] or advice)
-    print_table(grid, {"run", "batch", "epochs"}, below)
+    once = [
+        "" if text == after else text for text, after in pairwise([*below, ""])
+    ]  # not below each of equal rows
+    print_table(grid, {"run", "batch", "epochs"}, once)
 
 
 def _cause_and_advice(view: View, line: RunLine) -> tuple[str, str]:
@@ -155,6 +159,8 @@ def _cause_and_advice(view: View, line: RunLine) -> tuple[str, str]:
     from labtui.tui.guidance import remedy, trained_again
 
     run = line.run
+    if line.submission is not None and line.submission.status is SubmissionStatus.REFUSED:
+        return line.submission.sentence, line.submission.hint
     if run.gpu_memory_ran_out:
         way, item = f"`labtui retry {run.run_id}` plans a smaller batch", line.submission
         if item is not None and item.job_file:

@@ -202,7 +202,8 @@ def _print_task(line: TaskLine, check: TaskCheck, *, full: bool) -> None:
         print_wrapped(printable(f"         {check.missing}{rest}"))
     for item in check.items if full else ():
         mark = "outdated" if item.met and item.stale else "yes" if item.met else "no"
-        shown = f"  [{'' if item.met else 'so far: '}{item.evidence}]" if item.evidence else ""
+        word = "" if item.met else "does not count: " if item.mark == "small" else "so far: "
+        shown = f"  [{word}{item.evidence}]" if item.evidence else ""
         print_wrapped(printable(f"         {mark:<8} {item.sentence}{shown}"))
         if item.evidence and item.missing not in ("", check.missing):
             print_wrapped(printable(f"                  {item.missing}"))

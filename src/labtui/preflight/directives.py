@@ -1,8 +1,9 @@
 """Rules for the `#SBATCH` lines: whether Slurm reads them, whether they fit the runs, and where the logs go.
 
-What Slurm refuses at once (an unknown option, queue or feature, more than a node has) is left to Slurm.
+What Slurm refuses at once (an unknown option or feature, more than a node has) is left to Slurm.
 """
 
+import difflib
 import math
 import re
 from collections.abc import Iterator
@@ -64,8 +65,8 @@ def late_directive(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         yield Hit(number, effect, change(job, "move it up, before the first command", lines))
 
 
-_ACCOUNT = re.compile(r"(?!.*(?:XX|NN))[A-Za-z0-9_.-]+")
-"""An account and no placeholder, for which there is another rule."""
+_NAME = re.compile(r"(?!.*(?:XX|NN))[A-Za-z0-9_.-]+")
+"""A name and no placeholder, for which there is another rule."""
 
 
 @rule("account", "error")
@@ -81,7 +82,7 @@ def account(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         if context.profile.account_pattern:
             fix = add_directive(job, f"--account={context.account}")
             yield Hit(1, "This site refuses jobs that name no account.", fix)
-    elif asked != context.account and _ACCOUNT.fullmatch(asked):
+    elif asked != context.account and _NAME.fullmatch(asked):
         effect = (
             f"The account {asked} is not the lab folder's, {context.account}; `labtui doctor` lists yours."
         )
@@ -145,6 +146,22 @@ def _queue(context: ScriptContext, job: JobScript) -> Queue | None:
     return context.profile.queue(job.value("qos") or job.value("partition"))
 
 
+@rule("queue", "warning")
+def queue_listed(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
+    """A QoS or partition that the cluster's profile does not list: Slurm may refuse the job."""
+    queues, by_qos = context.profile.queues, context.profile.queue_option == "qos"
+    listed = {context.profile.queue_option: [each.name for each in queues]}
+    listed |= {"partition": [each.partition for each in queues if each.partition]} if by_qos else {}
+    for option, names in listed.items():
+        given = job.value(option)
+        if names and _NAME.fullmatch(given) and given not in names:
+            what = "QoS" if option == "qos" else option
+            known = ", ".join(dict.fromkeys(names))
+            effect = f"The profile of {context.profile.title} lists no {what} {given}: {known}."
+            near = next(iter(difflib.get_close_matches(given, names)), given)  # without one there is no fix
+            yield value_hit(job, option, effect, near)
+
+
 # --------------------------------------------------------------------------- GPUs and CPUs
 
 
@@ -160,7 +177,11 @@ def no_gpu_asked(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     wanted = max((*used, *told), default=0)
     broken = any("--gres" in line and line.startswith("#SBATCH") for line in job.lines)
     queue, planned = _queue(context, job), context.draft is not None and context.draft.form != "own"
-    if job.gpus or broken or job.has("exclusive") or not wanted or not (context.profile.node_gpus or planned):
+    if job.gpus or broken or job.has("exclusive") or not wanted:
+        return
+    if not (planned or context.profile.node_gpus):
+        if max(told, default=0):
+            yield Hit(1, context.profile.without_gpus, None, "warning")
         return
     asks = f"The job asks for no GPU, the plan for {wanted}" if planned else "The job gets no GPU"
     fix = add_directive(job, f"--gres={context.profile.gres}:{wanted}")

@@ -155,7 +155,7 @@ def script_missing(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
             continue
         base, text = name.rpartition("/")[2], job.lines[command.line - 1]
         folder = "" if ".." in name else name.removesuffix(base)
-        place = f"{folder} beside the job file or scripts/{folder}" if folder else "scripts/"
+        place = f"{folder} in the job file's folder or in scripts/" if folder else "scripts/"
         effect, fix = f"{name} is not sent with the job: put it into {place}, or correct its name.", None
         if base in context.files:
             effect = f"{name} is not there when the job runs: {base} is sent into the job's own folder."

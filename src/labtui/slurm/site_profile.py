@@ -94,6 +94,7 @@ class SiteQueue(NamedTuple):
         """The queue in one line, for a list to choose from."""
         minutes = self.limits.get("max_minutes")
         limit = f"at most {minutes} min" if minutes else "no time limit known"
+        limit = f"at most {minutes // 60} h" if minutes and not minutes % 60 else limit
         gpus = f", {self.partition.gpus} GPUs a node" if self.partition.gpus else ""
         return f"{self.name} ({limit}{gpus})"
 
@@ -338,7 +339,7 @@ def _notes(slurm: SlurmProbe, site: SiteProbe, *, by_qos: bool) -> Iterator[str]
 def _gaps(slurm: SlurmProbe, site: SiteProbe, chosen: SiteQueue | None, choices: Choices) -> Iterator[str]:
     """What neither the site nor the student told, as sentences."""
     if choices.data and not choices.data_dir and not _data(site, choices):
-        yield f"Where the data are ({choices.data}): write data_dir under [cluster] in lab.toml, the whole path."
+        yield f"Where the data are ({choices.data}): write data_dir in cluster.toml, the whole path."
     for program, reason in site.refused.items():
         yield f"`{program}` was refused: {reason}"
     if slurm.associations is None:

@@ -143,12 +143,16 @@ class Pane(ActionWidget):
 
 
 def gpu_hours(view: View) -> float:
-    """The GPU-hours that the lab has used, as far as known: they never fall, as an estimate up to now would."""
+    """The GPU-hours of the lab's jobs, as far as known: they never fall, as an estimate up to now would.
+
+    Of a rehearsed lab those of its trainings: on a fast clock the start of a program takes many times as long.
+    """
     if view.loading or not any(each.job and each.gpus for each in view.state.submissions.values()):
         return 0.0
     from labtui.results.cost import lab_cost
 
-    return lab_cost(view.state).total.allocated
+    bill = lab_cost(view.state)
+    return bill.total.used if bill.practice else bill.total.allocated
 
 
 def lab_state(view: View, styles: Roles) -> Text:
@@ -159,7 +163,8 @@ def lab_state(view: View, styles: Roles) -> Text:
     parts += [ink("read-only", styles.warn)] if view.read_only else []
     parts.append(ink(f"{glyph} {word}", getattr(styles, role)))
     if (hours := gpu_hours(view)) >= 0.005:
-        parts.append(ink(f"{hours:.2f} GPU-h of jobs", styles.soft))
+        of = "trainings" if view.state.rehearsed else "jobs"
+        parts.append(ink(f"{hours:.2f} GPU-h of {of}", styles.soft))
     return Text("   ").join(parts)
 
 
