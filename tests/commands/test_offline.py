@@ -47,6 +47,9 @@ def test_an_empty_folder_answers_every_reading_verb(folder, command):
 @pytest.mark.parametrize(("arguments", "said"), [
     ("init new --lab hpc4ai-ch10 --cluster mn5 --host-key SHA256:a", "Argument --host-key: 'SHA256:a' is not"),
     ("submit 10.5 --epochs 10001", "Argument --epochs: 10,001 is more than 10,000."), ("submit 99", ""),
+    ("watch --jsn", "Unrecognized arguments: --jsn. Did you mean `--json`?"),
+    ("completion fsh", "Argument shell: 'fsh' is not one of bash, zsh, fish. Did you mean 'fish'?"),
+    ("init new --lab hpc4ai-ch1", "There is no lab 'hpc4ai-ch1'. Did you mean 'hpc4ai-ch15'?"),
     ("submit 10.5 --gpus 9", "Task 10.5 plans no run on 9 GPUs."), ("submit 10.5 --script-args='x", "A quote in"),
     ("submit 10.5 --time 500", "A limit of 500 min is more than the 120 min that acc_debug allows."),
     ("submit 10.7", "Task 10.7 compares the runs of 10.5 and 10.6.\n  hint: `labtui submit 10.5` submits those"),
@@ -77,7 +80,8 @@ def test_what_was_submitted_without_network_waits_and_can_be_taken_back(folder, 
         said = command(words, words[0] == "log")
         assert "`labtui watch` or `labtui` sends it." in said.out + said.err
     assert "Runs 1, 2 were cancelled (and 3, in the same job).\n" in command(["cancel", "1", "2"]).err
-    assert "Run 1 is already over: there is nothing to cancel.\n" in command(["cancel", "1", "--yes"]).err
+    for word in ("cancel", "hold", "release"):  # one situation, one exit code
+        assert command([word, "1"], 1).err == f"Run 1 is already over: there is nothing to {word}.\n"
     assert "Run 1 has no log. Withdrawn before it was sent.\n" in command(["log", "1"], 1).err
     assert "Nothing to watch: every run is over" in command(["watch"]).err
 
@@ -95,7 +99,7 @@ def test_a_run_that_is_over_is_not_cancelled_with_the_rest_of_its_job(folder, co
         )
     with open_session(folder.path, start=False) as session:
         session.feed(observed("lt1", "7", JobPhase.RUNNING), changes.ended(1, "completed"))
-    assert "Run 1 is already over: there is nothing to cancel.\n" in command(["cancel", "1"]).err
+    assert "Run 1 is already over: there is nothing to cancel.\n" in command(["cancel", "1"], 1).err
     with open_session(folder.path, start=False) as session:
         session.feed(changes.ended(2, "completed"))
     assert "scancel 7" in command(["cancel", "1", "--show-commands"]).out, "the job hangs"

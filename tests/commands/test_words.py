@@ -56,7 +56,8 @@ def test_watch_names_runs_and_tells_each_accuracy_once_and_in_percent(lab):
         failed = replace(after, runs={2: replace(run, outcome="failed")}).with_submission(run.token, job=job)
     assert any("  failed  No node can" in str(said) for _, _, said in news_of(after, failed, {})), "as queue"
     told = [line for _, _, said in news_of(empty, after, {}) for line in said]
-    assert told[0].startswith("run 2  accepted  job 7")
+    assert told[0].startswith("run 2  accepted  job 7") and "run 2  job 7 finished" in told
+    assert sum(" s, warm-up  loss" in line for line in told) == 1
     assert any("  215 s  loss 2.5  val_accuracy 4.0 %  val_top5 12.0 %" in line for line in told)
 
 

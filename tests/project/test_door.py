@@ -30,7 +30,7 @@ def test_wrong_use_is_a_sentence_and_a_hint(words, text, capsys, tmp_path, monke
 @pytest.mark.parametrize(("words", "accepted"), [
     (["results", "--images", "many"], "'many' is not a whole number of 1 or more"),
     (["plot", "--images", "0"], "'0' is not a whole number of 1 or more"),
-    (["plot", "--format", "gif"], "choose from png, svg, pdf, not 'gif'"),
+    (["plot", "--format", "gif"], "'gif' is not one of png, svg, pdf"),
     (["completion", "tcsh"], "fish"),
     *((["submit", "10.5", "--form", "x"], "job-per-size"), (["labs", "list"], "check")),
 ])  # fmt: skip

@@ -83,9 +83,9 @@ def test_the_table_for_people(tmp_path, command):
     limit = "slurmstepd: error: *** JOB 1 ON n CANCELLED AT x DUE TO TIME LIMIT ***\n"
     log.write_text(samples.THREE_RUNS + samples.banner("ResNet50", 0, 64) + samples.keras(1, 1, 1) + limit)
     shown = command(["parse", str(log)]).out
-    assert "run 3: ResNet50, 4 GPUs, global batch 8,192, 2 of 2 epochs, completed" in shown
+    assert "training 3: ResNet50, 4 GPUs, global batch 8,192, 2 of 2 epochs, completed" in shown
     assert "5.372 to 5.380" in shown and "time-limit, line" in shown
-    assert "run 4: ResNet50, CPU, global batch 64, 1 of 1 epoch" in shown
+    assert "training 4: ResNet50, CPU, global batch 64, 1 of 1 epoch" in shown
     runs = samples.banner("ResNet50", 1, 2048) + samples.keras(1, 3, 3).replace("544", "580", 2)
     log.write_text(runs.replace("2.1", "2.1225", 1))
     assert "(3,399 to 3,720) images/s" in (shown := command(["parse", str(log)]).out) and " 2.1000\n" in shown

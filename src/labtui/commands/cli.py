@@ -11,13 +11,14 @@ get UTF-8. A character that the encoding lacks is written as an escape.
 import argparse
 import importlib
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn, TextIO
 
 from labtui import __version__
-from labtui.domain.errors import LabError, UsageError, failure
+from labtui.domain.errors import LabError, UsageError, failure, suggest
 from labtui.domain.terminal_text import ascii_text, ascii_wanted, sanitize
 
 
@@ -65,14 +66,25 @@ def _guard_stream(stream: TextIO | None) -> Any:
     return SanitizedStream(stream)
 
 
+_CHOICE = re.compile(r"invalid choice: '(?P<given>.*)' \(choose from (?P<known>.*)\)")
+_UNKNOWN = re.compile(r"unrecognized arguments: (?P<option>--[^\s=]+)")
+"""What argparse says of a value that is no choice, and of an option that a command does not have."""
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are a sentence and a hint, like all errors of labtui."""
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError; `main` prints it and returns 2."""
         sentence = message[:1].upper() + message[1:]
-        sentence = sentence if sentence.endswith(".") else f"{sentence}."
-        raise UsageError(sentence, f"`{self.prog} --help` shows the usage.")
+        sentence, near = sentence if sentence.endswith(".") else f"{sentence}.", ""
+        if match := _CHOICE.search(message):
+            known = re.findall(r"[^', ]+", match["known"])
+            sentence = sentence.replace(match[0], f"{match['given']!r} is not one of {', '.join(known)}")
+            near = suggest(match["given"], known)
+        elif match := _UNKNOWN.search(message):
+            near = suggest(match["option"], self._option_string_actions, "`{}`")
+        raise UsageError(sentence + near, f"`{self.prog} --help` shows the usage.")
 
 
 def main_parser() -> argparse.ArgumentParser:

@@ -232,15 +232,19 @@ def _news_of_submission(old: SubmissionState | None, new: SubmissionState) -> It
         said = f"{runs}  {new.status.value}  {f'job {job_id}' if job_id else ''} {new.sentence}".rstrip()
         yield {"type": "submission-changed", **row, "sentence": new.sentence, "hint": new.hint}, said, (said,)
     if job is not None and (old is None or old.job != job):
-        why = reason_words(job.phase, job.reason)
-        said = f"{runs}  job {job.job_id} {job.phase.value}  {job.slurm_state} {why}".rstrip()
+        plain = job.slurm_state in ("", "PENDING", "RUNNING", "COMPLETED")  # says no more than the phase
+        why = "" if plain else f"({job.slurm_state}) "
+        said = (
+            f"{runs}  job {job.job_id} {job.phase.value} {why}{reason_words(job.phase, job.reason)}".rstrip()
+        )
         yield {"type": "job-observed", "token": new.token, "job": job}, f"job {job.job_id}", (said,)
 
 
 def _news_of_run(
     old: RunState | None, new: RunState, state: LabState, names: Mapping[str, str]
 ) -> Iterator[News]:
-    from labtui.results.numbers import bounds_text, metrics_text, seconds_text
+    from labtui.results.measured import warmup_epochs
+    from labtui.results.numbers import metrics_text, with_half_width
 
     about = f"run {new.run_id}"
     name = f"{state.called(new, names).label}{mark_words(state.mark_of(new))}"
@@ -251,9 +255,9 @@ def _news_of_run(
     known = {sample.epoch: sample for sample in epochs}
     for sample in (each for each in new.epochs if known.get(each.epoch) != each):
         of = f"/{new.spec.epochs}" if new.spec.epochs else ""
-        took = seconds_text(sample.seconds)
-        bounds = f" ({bounds})" if (bounds := bounds_text(sample.seconds, took)) else ""
-        line = f"epoch {sample.epoch}{of}  {took} s{bounds}  {metrics_text(sample.metrics)}"
+        took = with_half_width(sample.seconds.value, sample.seconds.half_width)
+        warmup = ", warm-up" if sample.epoch in warmup_epochs(new) else ""
+        line = f"epoch {sample.epoch}{of}  {took} s{warmup}  {metrics_text(sample.metrics)}"
         yield {"type": "epoch", "run": new.run_id, "sample": sample}, about, (f"{about}  {name}  {line}",)
     changed = old is None or (old.outcome, old.diagnosis) != (new.outcome, new.diagnosis)
     if new.outcome is not None and changed:

@@ -179,6 +179,8 @@ def _cause_and_advice(view: View, line: RunLine) -> tuple[str, str]:
 
 # --------------------------------------------------------------------------- acting on runs
 
+_OVER = "Run {run} is already over: there is nothing to {what}."
+
 
 def cancel_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the numbers of the runs, as `labtui queue` shows them, and when to end them."""
@@ -205,11 +207,11 @@ def run_cancel(args: argparse.Namespace) -> int:
             job = submissions[run.token]
             others = any(lab.state.runs[number].outcome is None for number in job.run_ids)
             if job.over or (others and run.outcome is not None):
-                say(f"Run {run.run_id} is already over: there is nothing to cancel.")
+                say(_OVER.format(run=run.run_id, what="cancel"))
             else:
                 open_ones.setdefault(run.token, []).append(run.run_id)
         if not open_ones:
-            return 0
+            return 1
         if args.show_commands:
             return _show_cancel_commands(lab, args, [numbers[0] for numbers in open_ones.values()])
         _start_session(lab, open_ones)
@@ -284,7 +286,14 @@ def _hold(args: argparse.Namespace, *, held: bool) -> int:
     from labtui.session.planning import run_of
 
     with OpenLab(args) as lab:
-        numbers = {run_of(lab.state, number).token: number for number in args.runs}
+        numbers: dict[str, int] = {}
+        for run in [run_of(lab.state, number) for number in args.runs]:
+            if lab.state.submissions[run.token].over:
+                say(_OVER.format(run=run.run_id, what="hold" if held else "release"))
+            else:
+                numbers[run.token] = run.run_id
+        if not numbers:
+            return 1
         _start_session(lab, numbers)
         for number in numbers.values():
             lab.session.hold(number, held=held).result(timeout=120)

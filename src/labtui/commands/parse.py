@@ -190,7 +190,7 @@ def file_text(one: ParsedFile, width: int | None = None) -> str:
     lines = [f"{path}  (with {beside})" if beside else path]
     lines += _diagnosis_lines(one)
     for number, (run, row) in enumerate(zip(report.runs, _rows(one), strict=True), start=1):
-        lines += ["", f"  run {number}: {printable(run_title(run))}"]
+        lines += ["", f"  training {number}: {printable(run_title(run))}"]
         texts = [f"{_INDENT}{text}" for text in (*_steady_lines(row), *notes_of_run(run, row))]
         lines += fitted_lines(texts, width)
         lines += _epoch_table(run, width)

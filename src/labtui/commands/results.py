@@ -210,7 +210,7 @@ def formats_of(text: str, known: tuple[str, ...] = ("png", "svg", "pdf")) -> tup
     """The type of ``png,svg``, a tuple of `known` names; ``none``, if that is known, is an empty one."""
     names = tuple(dict.fromkeys(name.strip().lower().lstrip(".") for name in text.split(",") if name.strip()))
     if not names or not set(names) <= set(known) or ("none" in names and len(names) > 1):
-        raise argparse.ArgumentTypeError(f"choose from {', '.join(known)}, not {text!r}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(known)}")
     return () if names == ("none",) else names
 
 

@@ -23,10 +23,18 @@ and hints stand in `failures.toml`, a table for each class.
 
 import contextlib
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import resources
 from typing import Any
+
+
+def suggest(name: str, known: Iterable[str], form: str = "{!r}") -> str:
+    """`` Did you mean 'ResNet50'?`` for a name that is almost one of these, else ""."""
+    import difflib
+
+    close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.7)
+    return f" Did you mean {form.format(close[0])}?" if close else ""
 
 
 class LabError(Exception):

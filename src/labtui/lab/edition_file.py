@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from labtui.domain import decode
-from labtui.domain.errors import DataError
+from labtui.domain.errors import DataError, suggest
 from labtui.lab.edition import Edition
-from labtui.lab.edition_rules import cross_references, suggest
+from labtui.lab.edition_rules import cross_references
 from labtui.lab.fields import Place, Problem
 
 MAX_TEXT_CHARACTERS = 8_000

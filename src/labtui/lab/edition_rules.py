@@ -3,12 +3,11 @@
 The rules of a single table are constraints of its struct.
 """
 
-import difflib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import msgspec
 
-from labtui.domain.errors import DataError
+from labtui.domain.errors import DataError, suggest
 from labtui.lab.edition import Edition, HandInCheck, Task
 from labtui.lab.fields import Place, Problem
 from labtui.lab.runs import PublishedRow
@@ -86,12 +85,6 @@ def _known_names(edition: Edition) -> dict[str, Collection[str]]:
         "model": {spec.model for spec in specs},
         "source": {"job", "out", "err", "changes", *files, *(spec.script for spec in specs)},
     }
-
-
-def suggest(name: str, known: Iterable[str], form: str = "{!r}") -> str:
-    """`` Did you mean 'ResNet50'?`` for a name that is almost one of these, else ""."""
-    close = difflib.get_close_matches(name, sorted(known), n=1)
-    return f" Did you mean {form.format(close[0])}?" if close else ""
 
 
 def _duplicate_ids(edition: Edition) -> Iterator[Problem]:

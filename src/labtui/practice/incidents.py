@@ -11,8 +11,7 @@ from importlib.resources import files
 import msgspec
 from msgspec.structs import replace
 
-from labtui.domain.errors import failure
-from labtui.lab.edition_rules import suggest
+from labtui.domain.errors import failure, suggest
 from labtui.practice.cluster import PracticeCluster
 from labtui.practice.job import PENDING, RUNNING, Job
 

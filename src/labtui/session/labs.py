@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from labtui.cluster.local_files import expand_home, files_inside
-from labtui.domain.errors import LabError, failure, os_errors
+from labtui.domain.errors import LabError, failure, os_errors, suggest
 from labtui.domain.profile import Profile, fill
 from labtui.domain.state import LabState
 from labtui.lab.checks import TaskCheck, check_all
@@ -66,7 +66,7 @@ def load_edition(id_or_path: str | Path, folder: LabFolder | None = None) -> Edi
     path = LABS / f"{text}.toml"
     known = sorted(item.stem for item in LABS.glob("*.toml"))
     if text not in known:
-        raise failure("no-lab", lab=text, known=", ".join(known))
+        raise failure("no-lab", lab=text, near=suggest(text, known), known=", ".join(known))
     return read_edition_file(path)
 
 

@@ -23,7 +23,7 @@ import platformdirs
 
 from labtui.cluster import local_files
 from labtui.domain import decode
-from labtui.domain.errors import LabError, failure, os_errors
+from labtui.domain.errors import LabError, failure, os_errors, suggest
 from labtui.domain.profile import Profile, check_image, split_address
 
 if TYPE_CHECKING:
@@ -112,8 +112,6 @@ def _checked(values: Mapping[str, Any], kind: type[_T], reason: str, **words: An
 def _refuse_unknown(table: Mapping[str, Any], known: Sequence[str], place: str) -> None:
     """Raise DataError for a key of a table that is none of the `known` ones."""
     if (unknown := next((key for key in table if key not in known), None)) is not None:
-        from labtui.lab.edition_rules import suggest
-
         near, names = suggest(unknown, known, "`{}`"), ", ".join(known)
         raise failure("no-setting", place=place, name=unknown, near=near, known=names)
 
@@ -188,7 +186,8 @@ def load_profile(name: str, base: Path | None = None) -> Profile:
         path = (base or Path()) / local_files.expand_home(name)
         return parse_profile(read_text(path, f"The cluster profile {path}"), str(path))
     if name not in list_profiles():
-        raise failure("no-profile", name=name, known=", ".join(list_profiles()) or "none")
+        near = suggest(name, list_profiles())
+        raise failure("no-profile", name=name, near=near, known=", ".join(list_profiles()) or "none")
     return parse_profile((_PROFILES / f"{name}.toml").read_text(encoding="utf-8"), name)
 
 
