@@ -9,7 +9,7 @@ import pytest
 from tests.contract.jobs import PINNED, REFUSALS, Jobs
 
 SAID_BY_SBATCH = {
-    "bad-time", "bad-option", "bad-directive", "crlf", "no-shebang", "empty", "missing", "en-dash",
+    "bad-time", "bad-option", "bad-directive", "no-shebang", "missing", "en-dash",
     "blank-gres",
 }  # fmt: skip
 """Refused by sbatch itself, before it speaks to the controller."""

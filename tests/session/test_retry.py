@@ -8,7 +8,7 @@ from labtui.domain.model import Diagnosis, EpochSample, Interval, JobPhase, Outc
 from labtui.lab.plan import PlanOverrides
 from labtui.session.labs import load_edition
 from labtui.session.own_jobs import batch_file, own_draft
-from labtui.session.planning import ran_out_alike, retry_after, smallest_failed_batch
+from labtui.session.planning import retry_after, smallest_failed_batch
 from labtui.tui.plan_model import Plan
 from labtui.tui.plan_words import step
 from tests.changes import ended as run_ended
@@ -127,15 +127,12 @@ def test_after_out_of_memory_half_the_batch_unless_the_nodes_memory_was_used_up(
     assert bench.session.state.runs[1].cause == "node memory"
     assert proposal.drafts[0].runs == (before,)
     assert "out of memory again. Raise --cpus-per-task, as memory comes" in proposal.sentence
-    assert ran_out_alike(bench.session, proposal.drafts[0])
-    assert not ran_out_alike(bench.session, replace(proposal.drafts[0], cpus=40)), (
-        "more memory comes with them"
-    )
     bench.session.profile = replace(bench.session.profile, cpus_per_node=80)
     bench.session._journal.change(lambda state: state.with_submission(only(bench).token, cpus=80))
     (full,) = retry_after(bench.session, 1).drafts
-    assert full.cpus == 80 and "all CPUs of a node: keep fewer" in retry_after(bench.session, 1).sentence
-    plan = Plan(bench.session, bench.session.edition, "10.5", (full,), "Again.")
+    said = retry_after(bench.session, 1).sentence
+    assert full.cpus == 80 and "all CPUs of a node: keep fewer" in said
+    plan = Plan(bench.session, bench.session.edition, "10.5", (full,), said)
     plan.remake()
     plan.previews = plan.make_previews()
     assert step(plan).label == "Edit the job", "the same again is no way out"

@@ -169,7 +169,7 @@ def parse_argv(argv: Sequence[str], program: Program = SBATCH) -> tuple[dict[str
         name = (written in SBATCH.takes and batch_script.long_name(written)) or written
         if value or name not in options:
             options[name] = value
-        if program is SBATCH and name in ("array", "dependency", "wait", "wrap"):
+        if program is SBATCH and name in ("array", "begin", "dependency", "wait", "wrap"):
             raise CommandError(f"sbatch: error: practice cluster: --{name} is not supported\n")
     return options, rest
 

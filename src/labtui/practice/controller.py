@@ -110,8 +110,6 @@ class Controller:
                 stdout=path(request.output),
                 stderr=path(request.error),
                 submit_time=now,
-                begin=now + request.begin_after_s if request.begin_after_s else None,
-                reason="BeginTime" if request.begin_after_s else "None",
                 priority=priority_of(request.queue),
                 environment={name: environment[name] for name in own},
             )

@@ -45,7 +45,6 @@ class JobRequest(msgspec.Struct, frozen=True):
     requeue: bool
     append: bool
     held: bool
-    begin_after_s: float
 
 
 class Job(msgspec.Struct):

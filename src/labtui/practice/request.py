@@ -111,19 +111,12 @@ def sent_script(call: Call, argv: list[str]) -> tuple[bytes, str]:
             script = path.read_bytes()
         except OSError:
             raise Refused(f"Unable to open file {argv[0]}") from None
-    if not script:
-        raise Refused("Batch script is empty!")
     if not script.startswith(b"#!"):
         raise Refused(
             "This does not look like a batch script.  The first",
             "line must start with #! followed by the path to an interpreter.",
             "For instance: #!/bin/sh",
         )
-    if b"\0" in script:
-        raise Refused("The Slurm controller does not allow scripts that", "contain a NULL character '\\0'.")
-    if b"\r\n" in script:
-        sentence = "Batch script contains DOS line breaks (\\r\\n)"
-        raise Refused(sentence, "instead of expected UNIX line breaks (\\n).")
     return script, name
 
 
@@ -178,7 +171,6 @@ def build_request(options: Mapping[str, str], *, name: str, work_dir: str, site:
         requeue="no-requeue" not in options,
         append=options.get("open-mode") == "append",
         held="hold" in options,
-        begin_after_s=_begin(options.get("begin", "")),
     )
 
 
@@ -212,14 +204,6 @@ def _check_size(site: Site, partition: str, wanted: int, cpus: int, gpus: int, g
     other_kind = re.match(r"gpu:[A-Za-z]", gres) and ":hopper" not in gres
     if other_kind or cpus > max(node.cpus for node in nodes) * wanted:
         raise Refused(final="Requested node configuration is not available")
-
-
-def _begin(text: str) -> float:
-    """Seconds to wait, from ``--begin=now+1hour`` and the like. Raises Refused for other forms, such as dates."""
-    match = re.fullmatch(r"(?:now(?:\+(\d+)(?:([smhdw])\w*)?)?)?", text.strip())
-    if not match:
-        raise Refused(f"Invalid --begin specification: {text}", status=255)
-    return float(int(match[1] or 0) * {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}[match[2] or "s"])
 
 
 def _number(options: Mapping[str, str], name: str, default: int) -> int:

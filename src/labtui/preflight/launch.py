@@ -1,4 +1,4 @@
-"""Rules for the commands of a job script: what runs, on which GPUs and nodes, and whether a failure is reported."""
+"""Rules for the commands of a job script: what runs, with which options, and on which GPUs and nodes."""
 
 import re
 from collections.abc import Iterator
@@ -16,11 +16,6 @@ _BAD_ASSIGNMENT = re.compile(
     r"(?:\"[^\"]*\"|'[^']*'|[^\s\"';|&])+\s*(?:[;#]|$)"
 )
 """A blank beside the `=`, and one word that is a value; ``VAR= program`` and ``VAR= program words`` are commands."""
-_CLEAN_UP = re.compile(
-    r"^\s*(?:rm|mv|cp|rmdir|touch|echo|printf|date|sleep|tar|gzip|rsync|module|deactivate|true|:|kill|mail|chmod|ls|nvidia-smi)\b"
-)
-_SELF = re.compile(r"\$\{?BASH_SOURCE\b|\bdirname\b[^)]*\$\{?0\b")
-_SELF_DIR = re.compile(r"\$\(\s*(?:dirname|realpath)\b[^()]*(?:BASH_SOURCE|\$0|\$\{0)[^()]*\)")
 _STARTERS = re.compile(r"\b(?:srun|mpirun|mpiexec|pdsh|clush|ssh|horovodrun|deepspeed|prun|ibrun|parallel)\b")
 _AT_ONCE = re.compile(r"&\s*\Z|\b(?:parallel|xargs)\b")
 
@@ -142,67 +137,6 @@ def var_blank(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
             effect = "With a space beside = bash runs this as a command; the variable stays empty."
             fixed = line[: match.start("gap")] + "=" + line[match.end("gap") :]
             yield Hit(command.line, effect, replace_line(job, command.line, fixed, "remove the space"))
-
-
-_VARIABLE = re.compile(r"\\.|'[^']*'|\$(?:\{(?P<braced>[A-Za-z_]\w*)\}|(?P<plain>[A-Za-z_]\w*))", re.S)
-_SETS = re.compile(r"\s*(?:source|\.|eval|conda|mamba|spack)\s")
-_MODULES = re.compile(r"\s*(?:module|ml)\s+(?:(?:load|add)\s+)?(.*)")
-_GIVEN = re.compile(
-    r"(?:SLURM|SBATCH|SRUN|CUDA|BASH|XDG|LC)_\w+"
-    r"|[A-Z]*(?:DIR|HOME|PATH|PWD|USER|HOST\w*|SCRATCH|WORK|PROJECT)|LANG|LOGNAME|SHELL|UID|RANDOM|SECONDS"
-)
-"""Variables that the shell, Slurm or a site may set: PWD, TMPDIR, SLURM_JOB_ID, WORK."""
-
-
-@rule("unset-variable", "warning")
-def unset_variable(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """A variable in a training's command that nothing in the file sets.
-
-    Not those of the shell, of Slurm and of sites, nor those named like a loaded module (SINGULARITY_CONTAINER), and not
-    after `source`, which may set any.
-    """
-    modules = " ".join(match[1] for c in job.filled if (match := _MODULES.match(c.text))).upper()
-    prefixes = ("EB", *re.findall(r"[A-Z]\w+", modules))  # EasyBuild names its variables EBROOT...
-    first = next((command.line for command in job.filled if _SETS.match(command.text)), len(job.lines) + 1)
-    for command in map(job.source, job.launches):
-        names = {match["braced"] or match["plain"] for match in _VARIABLE.finditer(command.text)} - {None}
-        for name in sorted(names) if command.line < first else ():
-            given = _GIVEN.fullmatch(name) or name.startswith(prefixes)
-            if not given and not re.search(rf"(?<![\w${{]){name}\b", job.text):
-                effect = f"{name} is not set in this file: it is empty unless your login shell sets it."
-                yield Hit(command.line, effect)
-
-
-@rule("hidden-status", "warning")
-def hidden_status(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """A clean-up command at the end hides the training's failure.
-
-    A script's exit status is that of its last command.
-    """
-    if not job.launches or is_training(job.commands[-1].text):
-        return
-    last, training = job.commands[-1], job.source(job.launches[-1])
-    ends = r"\s*(?:#!.*\s-\w*e|set\b.*\s-(?:\w*e|o\s+errexit\b)|exit\b|trap\b.*\bERR\b)"
-    guarded = any(re.match(ends, text) for text in (job.lines[0], *(c.text for c in job.filled)))
-    if guarded or not _CLEAN_UP.match(last.text) or "||" in training.text or last.line < training.end:
-        return
-    effect = "The last command's status becomes the job's: a failed training looks like a success."
-    yield Hit(last.line, f"{effect} End with the training's, or start with `set -e`.")
-
-
-@rule("script-location", "error")
-def script_location(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """`$BASH_SOURCE` or `dirname $0`: the copy Slurm made, not your script.
-
-    Slurm runs a copy of the script from its spool directory; labtui runs a job file of your own where it lies.
-    """
-    own = context.draft is not None and context.draft.form == "own"
-    for command in job.commands if not own else ():
-        if _SELF.search(command.text) and "SLURM_SUBMIT_DIR" not in command.text:
-            fixed = _SELF_DIR.sub("$SLURM_SUBMIT_DIR", job.lines[command.line - 1])
-            effect = "Slurm runs a copy in its own directory; your files are in $SLURM_SUBMIT_DIR."
-            fix = replace_line(job, command.line, fixed, "use $SLURM_SUBMIT_DIR")
-            yield Hit(command.line, effect, fix, None if context.draft else "warning")
 
 
 # --------------------------------------------------------------------------- tasks, cores and nodes

@@ -32,6 +32,8 @@ PACE_MARGIN = 1.2
 """How much longer than its pace so far suggests a run may take when it is given more time."""
 _FAILS_AGAIN = ("missing-module", "missing-file", "bad-arguments")
 """Causes that a second try does not remove."""
+STARVES = "Unchanged, it runs out of memory again."
+"""What to know of a job that ran out of the node's memory."""
 BY_HAND = "slurm/by-hand"
 """The folder of what the student may submit without labtui."""
 
@@ -236,7 +238,7 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
         return _propose_more_time(session, submission, runs, specs)
     reason = (submission.job is None and submission.sentence) or "The same settings again."
     if run.end == "host-memory":
-        reason = f"Unchanged, it runs out of memory again. {session.profile.more_memory(submission.cpus)}"
+        reason = f"{STARVES} {session.profile.more_memory(submission.cpus)}"
     elif minutes is not None:
         reason = f"The same settings again, with a limit of {minutes} min."
     elif submission.job_file and submission.job is not None:
@@ -247,23 +249,6 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
         reason = f"{reason} Unless this is mended, it fails again: {cause}"
     draft = _redraft(session, submission, specs, minutes or submission.time_limit_minutes)
     return Proposal(drafts=(draft,), sentence=reason)
-
-
-def ran_out_alike(session: Session, draft: SubmissionDraft) -> bool:
-    """Whether a run of this draft, with the same CPUs and scripts, ran out of the node's memory last time."""
-    last = {run.spec: run for run in session.state.runs.values() if run.spec in draft.runs}
-    sent = [session.state.submissions[run.token] for run in last.values() if run.end == "host-memory"]
-    if not sent:
-        return False
-    if draft.form == "own":
-        from labtui.session.own_jobs import own_files
-
-        files = own_files(draft, None)
-    else:
-        files = session.folder.script_files()
-        files = {name: files[name] for name in started_files(draft, files)}
-    now = {name: digest_of(data) for name, data in files.items()}
-    return any(draft.cpus == each.cpus and now.items() <= each.script_hashes.items() for each in sent)
 
 
 def _propose_smaller_batch(

@@ -19,7 +19,7 @@ from labtui.preflight.findings import MAIN_SCRIPT, Finding, FindingKey, apply_fi
 from labtui.results.rows import ResultRow
 from labtui.session.labs import files_stamp
 from labtui.session.own_jobs import job_files, own_draft
-from labtui.session.planning import BY_HAND, known_runs, ran_out_alike, smallest_failed_batch
+from labtui.session.planning import BY_HAND, STARVES, known_runs, smallest_failed_batch
 from labtui.session.preview import Preview
 from labtui.session.session import Session
 from labtui.tui.view import ENDED_BADLY
@@ -87,7 +87,7 @@ class Plan:
         self.measured: Sequence[ResultRow] = session.results().measured  # the basis of expected times
         self.job_file: Path | None = None  # the student's own, planned instead of the task's runs
         self._read: tuple[object, ...] = ()
-        self._starved: frozenset[SubmissionDraft] = frozenset()
+        self._first: tuple[object, ...] = ()
         self.next_form: tuple[JobForm | None, Path | None] | None = None
         """The next choice for the jobs: another form, or a job file of the student's own; None if there is no other."""
         if not planned and (own := job_files(session.folder)):
@@ -121,7 +121,7 @@ class Plan:
             if self.job_file is None:
                 self.drafts = self._drafts(self.task_rows, self.form)
             self.next_form = self._next_form()
-            self._starved = frozenset(each for each in self.drafts if ran_out_alike(self.session, each))
+            self._first = self._first or (self.drafts, self._read[0])
 
     def _exclude_known(self) -> None:
         """Exclude the runs that are already done or in progress, unless the plan is to repeat runs (`why`)."""
@@ -327,7 +327,8 @@ class Plan:
     @property
     def starved(self) -> bool:
         """Whether a job ran out of the node's memory and is planned again without a change."""
-        return bool(self._starved - self.scripts.keys())
+        same = self._first == (self.drafts, self._read[0]) and not self.scripts
+        return same and STARVES in self.why
 
     @property
     def lacks_gpus(self) -> bool:

@@ -18,6 +18,7 @@ from labtui.lab.expected_time import expectation, run_seconds, total
 from labtui.lab.plan import PlanRow, expected_learning_rate
 from labtui.preflight.findings import MAIN_SCRIPT
 from labtui.results.cost import hours_text
+from labtui.session.planning import STARVES
 from labtui.tui import format as words
 from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import Plan, PlanFinding, Verdict
@@ -87,7 +88,7 @@ def step(plan: Plan) -> NextStep:
     if plan.errors:
         return _fix_step(plan, plan.errors[0])
     if plan.starved:
-        return NextStep("Edit the job", "Unchanged, it runs out of memory again.", "edit", key="e")
+        return NextStep("Edit the job", STARVES, "edit", key="e")
     accepts = all(each is not None and each.result is not None and each.result.ok for each in plan.answers)
     said = "Slurm accepts it." if accepts else ""
     return NextStep(f"Submit {plural(len(plan.drafts), 'job')}", said, "send", key="s")
