@@ -121,7 +121,7 @@ class Plan:
             if self.job_file is None:
                 self.drafts = self._drafts(self.task_rows, self.form)
             self.next_form = self._next_form()
-            self._first = self._first or (self.drafts, self._read[0])
+            self._first = self._first or (self.drafts, self._read[:1])
 
     def _exclude_known(self) -> None:
         """Exclude the runs that are already done or in progress, unless the plan is to repeat runs (`why`)."""
@@ -327,7 +327,7 @@ class Plan:
     @property
     def starved(self) -> bool:
         """Whether a job ran out of the node's memory and is planned again without a change."""
-        same = self._first == (self.drafts, self._read[0]) and not self.scripts
+        same = self._first == (self.drafts, self._read[:1]) and not self.scripts
         return same and STARVES in self.why
 
     @property
