@@ -15,8 +15,9 @@ from labtui.domain.model import EpochSample, Interval
 from labtui.results.charts import Look
 from labtui.tui.app import LabApp
 from labtui.tui.themes import roles as roles_of
-from labtui.tui.widgets.charts_pane import VIEWS, ChartsPane, Shown, line_of, readable
-from labtui.tui.widgets.log_pane import shorten
+from labtui.tui.widgets.charts_pane import VIEWS, ChartsPane, Shown
+from labtui.tui.widgets.log_pane import readable, shorten
+from labtui.tui.widgets.plot import line_of
 from tests import changes
 from tests.training_logs.samples import mllog
 from tests.tui.fed_session import FedSession, finished_run, finished_runs, log_text, online, spec, write_log
@@ -146,14 +147,16 @@ async def test_models_together_or_one_after_the_other(session, monkeypatch):
         app.go_to_task("10.7")
         await until(pilot, lambda: "m Filter" in text(app, "views"))
         await pilot.press("m")
-        await until(pilot, lambda: "m 1/2 R" in text(app, "views") and len(pane_of(app).shown.lines) == 1)
+        await until(
+            pilot, lambda: "m 1/2 R" in text(app, "views") and len(pane_of(app).shown.spec.measured) == 1
+        )
         await pilot.press("m", "m")
         await until(pilot, lambda: "m Filter" in text(app, "views"))
         await pilot.resize_terminal(80, 24)
         await pilot.press("4", "down")
         pane, three = pane_of(app), chart({1: 1.0, 2: 1.0}, {1: 1.0, 2: 3.0}, {1: 1.0, 2: 2.0})
         with monkeypatch.context() as patched:
-            two = {"charts": {"speedup": [three] * 2}, "drawn": {"speedup": three}}
+            two = {"charts": {"speedup": [three] * 2}, "drawn": {"speedup": three}, "panels": [three]}
             patched.setattr(ChartsPane, "_find", lambda *_: Shown(name="speedup", **two))
             named = (f"network {at}" for at in (1, 2, 0, 7))  # the last one is not drawn
             assert [line_of(chart({1: 1.0}, *ends)) for ends in ([{1: 1.0}], [{1: 1.0, 2: 3.0}])] == [0, 1]
@@ -165,19 +168,32 @@ async def test_models_together_or_one_after_the_other(session, monkeypatch):
             assert re.search(r"….* \d.00×", pane._strip().plain), "the name is cut, never the value"
         assert lines == [*"2011"], "down the names, which are in the order of the last values"
         await pilot.press("5")
-        await until(pilot, lambda: len(pane_of(app).shown.lines) == 4, "those of the first network")
+        await until(pilot, lambda: len(pane_of(app).shown.spec.measured) == 4, "those of the first network")
         await pilot.press("m", "r")  # the last run is chosen there, of the second line
         await until(pilot, lambda: app.main.query_one("#glance-chart").cursor.series == 1)
 
 
 async def test_data_sets_are_a_filter_in_the_colour_and_with_the_mark_they_have_together(session):
     names = ("micro-224", "tiny-224")
-    runs = [replace(spec("ViT-H/14", n), data_set=each) for each in names for n in (1, 2, 4)]
+    runs = [replace(spec("ViT-H/14", n), data_set=each) for each in names for n in (1, 2, 4, 8)]
     session.feed(*finished_runs("10.7", runs), *online())
     async with screens(session, "charts") as (app, pilot):
         await until(pilot, lambda: bool(app.main and app.main.query(ChartsPane)))
         app.go_to_task("10.7")
         await until(pilot, lambda: "m Filter" in text(app, "views"))
+        await pilot.press("5")  # a line for each of eight runs
+        for key, told in (
+            ("", "1/8 micro-224, 1 GPU"),
+            ("m", "2/8 micro-224, 2 GPUs"),
+            ("up", "1/8 micro-224, 1 GPU"),
+        ):
+            await pilot.press(*filter(None, [key]))
+            await until(
+                pilot, lambda told=told: pane_of(app).query_one("#chart-training").heading == told[4:], told
+            )
+            assert f"m {told[:3]} micro-" in text(app, "views")
+            assert [each.role for each in pane_of(app).shown.spec.series] == ["other"] * 7 + ["measured"]
+            assert text(app, "strip")[2:].startswith(f"ViT-H/14 · {told[4:].replace(',', ' ·')}, epoch 5")
         await pilot.press("3", "o")
         assert "fit" not in {each.role for each in pane_of(app).shown.spec.series}
         assert [each.message for each in app._notifications] == ["Laws need one line: choose it with m."]
@@ -189,15 +205,15 @@ async def test_data_sets_are_a_filter_in_the_colour_and_with_the_mark_they_have_
         for pane._only, cut in zip(names, ("1/3 gra.*… 1", "2/3 gra.*… 2", "3/3 x+…"), strict=True):
             assert re.search(f"5 Training .* m {cut}$", pane._views_text().plain), "at words"
         pane.view, pane._only = old
-        assert text(app, "strip").startswith("◆ tiny-224, 4 GPUs")
-        assert [each.look for each in pane_of(app).shown.lines] == [Look(0, 1, 1)]
-        await pilot.press("left", "left")
-        await until(pilot, lambda: re.search("tiny-224, 1 GPU .*run 4, job 31334", text(app, "strip")))
+        assert text(app, "strip").startswith("◆ tiny-224, 8 GPUs")
+        assert [each.look for each in pane_of(app).shown.spec.measured] == [Look(0, 1, 1)]
+        await pilot.press("left", "left", "left")
+        await until(pilot, lambda: re.search("tiny-224, 1 GPU .*run 5, job 31335", text(app, "strip")))
         await pilot.press("o")
         await until(pilot, lambda: "(Amdahl" in text(app, "sentence"))
         await pilot.press("m")
         await until(pilot, lambda: "m Filter" in text(app, "views"))
-        assert "use four GPUs equally well" in text(app, "sentence")
+        assert "use eight GPUs equally well" in text(app, "sentence")
         assert not app._notifications, "nobody asked for laws now"
 
 

@@ -14,12 +14,12 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.text import Text
 
-from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, order_of, row_scale
+from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, order_of
 from labtui.results.rows import LawFit
-from labtui.tui.format import place_text, plain, shortened
+from labtui.tui.format import all_shortened, place_text, plain, shortened
 from labtui.tui.themes import Roles
-from labtui.tui.widgets.grid import BITS
-from labtui.tui.widgets.plot import Cursor, _Drawing, all_shortened, draw
+from labtui.tui.widgets.grid import BITS, row_scale
+from labtui.tui.widgets.plot import Cursor, _Drawing, draw, panel_of
 
 COLOURS = tuple((each, *(f"{tone} {each}" for tone in "234")) for each in ("blue", "red", "green", "magenta"))
 LOOK = Roles(*["white"] * 4, "quiet", *["white"] * 5, COLOURS)
@@ -340,7 +340,7 @@ def test_of_five_lines_of_one_network_each_has_its_colour_and_of_seven_over_epoc
     for five in (replace(curves, series=curves.series[:5], x_axis=axis) for axis in ("counts", "epochs")):
         assert {style for _, style in marks_of(five).values()} == {*(each[0] for each in COLOURS), "2 blue"}
     cells = cells_of(curves, 86, 25, Cursor(3, None)).values()
-    assert {style for sign, style in cells if sign > "\u2840"} == {"blue", "quiet"}
+    assert {style for sign, style in cells if sign > "\u2840"} == {COLOURS[3][0], "quiet"}
 
 
 def test_marks_stand_at_their_sizes_the_chosen_one_on_top_and_take_turns_over_epochs():
@@ -373,12 +373,13 @@ def test_marks_stand_at_their_sizes_the_chosen_one_on_top_and_take_turns_over_ep
     values = {f"{k}": f"{3 + 3 * k}.00×" for k in range(1, 8)} | {"0": "·"}
     told = re.findall(r"net(\d) +(\S+)", "\n".join(many[6]))
     assert told == list(values.items()) and many[6][0].endswith(" epoch 3 "), "at the cursor"
-    assert re.findall("([a-h]) +net", "\n".join(many[0])) == [*"bcdefgh"], "grey lines have letters"
-    one = replace(curves, series=tuple(replace(curves.series[0], name=f"{at}") for at in range(17)))
-    for size in ((88, 23), (155, 37)):
-        letters = (sign for sign, _ in marks_of(one, *size).values() if sign.isalpha())
-        assert sorted(letters) == [*"bcdefghijklmnopq"], "although all lines are on the same cells"
-    assert {6, 7} < {at for *_, at in marks_of(crowded)}, "at a warm-up, and where no line is"
+    assert re.findall("(\\S) +net", "\n".join(many[0])) == ["●", *"·" * 7], "grey lines have no mark"
+    groups = tuple(replace(each, group=f"of {at // 3}") for at, each in enumerate(crowded.series))
+    panel = panel_of(replace(crowded, series=groups), name="network 5")
+    assert panel.heading == "of 1" and re.findall(r"(\S) net(\d)", "\n".join(rows_of(panel))) == [
+        *zip("▲◆●", "654")
+    ]
+    assert len(dots_of(cells_of(panel), "white")) > 99, "other panels' lines are grey, without names"
     assert re.search(r"net7 +\(22.00×\)", "\n".join(rows_of(crowded, 86, 25, Cursor(0, 1.0)))), "it is longer"
     assert len({rows[22] for rows in many}) == 1 and order_of(crowded) == [*range(8)], "nothing moves"
     assert len(re.findall(r"net\d", "\n".join(rows_of(crowded, 86, 9, Cursor(7, 3.0))))) == 6

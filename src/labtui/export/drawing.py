@@ -16,7 +16,17 @@ from PIL import ImageFont
 from PIL.PngImagePlugin import PngInfo, putchunk
 
 from labtui.domain.run import mark_words
-from labtui.results.charts import ChartSpec, Look, Point, Series, distinct, lowest, value_text
+from labtui.results.charts import (
+    MAX_IN_PANEL,
+    ChartSpec,
+    Look,
+    Point,
+    Series,
+    distinct,
+    lowest,
+    panels,
+    value_text,
+)
 from labtui.results.numbers import clean, tick_text
 
 FONT = "Carlito"
@@ -42,11 +52,10 @@ PRACTICE = "#8A5A00"
 PRACTICE_LINE = "Practice cluster, not measured"
 DPI = 120
 """The pixels of a plot in an inch."""
-MAX_LINES = 4
 MAX_MARKED = 14
 """Lines with more points than this are drawn without marks."""
-MAX_NAMED, MAX_IN_PANEL = 20, 6
-"""The names of more lines than this do not fit beside a chart, or beside a panel, whose heading counts them."""
+MAX_NAMED = 20
+"""The names of more lines than this do not fit beside a chart."""
 MAX_TICKS = 12
 WIDTH = 12.133
 """The width of a slide between its margins in inches."""
@@ -117,23 +126,6 @@ def chart_text(spec: ChartSpec) -> str:
             values = [f"{ticks.get(p.x, f'{p.x:g}')}: {p.label or f'{p.y:.3g}'}" for p in series.points]
             parts.append(f"{series.name} ({spec.x_label}) {', '.join(values)}")
     return clean(". ".join([spec.title + mark_words(spec.mark), *parts]), 1000)
-
-
-def panels(spec: ChartSpec) -> list[ChartSpec]:
-    """A chart of too many lines as one for each group of them, where all others are grey; any other chart alone."""
-    groups: dict[str, list[Series]] = {}
-    for series in spec.measured:
-        groups.setdefault(series.group or series.short or series.name, []).append(series)
-    few = len(spec.measured) <= MAX_LINES or spec.x_axis == "batch" or spec.family == "whole-training"
-    if spec.kind != "lines" or few or not 1 < len(groups) <= 12:
-        return [spec]
-    found = []
-    for name, mine in zip(distinct(list(groups)), groups.values(), strict=True):
-        rest = (each for each in spec.series if each not in mine)
-        grey = (replace(each, role="other") if each.role == "measured" else each for each in rest)
-        heading = name + (f", {len(mine)} runs" if len(mine) > MAX_IN_PANEL else "")
-        found.append(replace(spec, heading=heading, series=(*grey, *mine)))
-    return found
 
 
 def is_panel(spec: ChartSpec) -> bool:

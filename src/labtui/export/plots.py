@@ -1,7 +1,7 @@
 """Draws a `ChartSpec` with Matplotlib: the pictures in plots/, on the slides and in the report.
 
 Matplotlib's constrained layout makes room for every text; only labels at line ends are moved apart here. A figure holds
-one to four charts. More than `MAX_LINES` lines become panels of one scale; each shows all other lines in grey.
+one to four charts. Too many lines become panels of one scale; each shows all other lines in grey.
 """
 
 from __future__ import annotations
@@ -17,8 +17,18 @@ from msgspec.structs import replace
 
 from labtui.domain.terminal_text import joined
 from labtui.export import drawing
-from labtui.export.drawing import DASHES, bounds, panels
-from labtui.results.charts import ChartSpec, Point, Series, is_tall, line_pieces, looks, spread, value_text
+from labtui.export.drawing import DASHES, bounds
+from labtui.results.charts import (
+    ChartSpec,
+    Point,
+    Series,
+    is_tall,
+    line_pieces,
+    looks,
+    panels,
+    spread,
+    value_text,
+)
 from labtui.results.numbers import clean, in_digits_of, tick_texts
 
 if TYPE_CHECKING:

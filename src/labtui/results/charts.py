@@ -28,6 +28,8 @@ MODEL_HUES = {"ResNet50": 0, "ResNet152": 1, "ResNet101": 2}
 """A colour is a network where a chart has several, and in every file; others take the first free colours."""
 HUES, TONES = 5, 4
 """The numbers of colours of a drawer, and of the tones of each."""
+MAX_LINES, MAX_IN_PANEL = 4, 6
+"""Charts of more lines have panels; the heading of a panel counts more lines than have names beside it."""
 WIDE = 8
 """Axes are logarithmic where the largest count is at least this many times the smallest."""
 
@@ -299,6 +301,23 @@ def looks(lines: Sequence[Series]) -> dict[str, Look]:
     return found
 
 
+def panels(spec: ChartSpec, most: int = 12) -> list[ChartSpec]:
+    """A chart of too many lines as one for each group, where all others are grey; one of over `most` groups alone."""
+    groups: dict[str, list[Series]] = {}
+    for series in spec.measured:
+        groups.setdefault(series.group or series.short or series.name, []).append(series)
+    few = len(spec.measured) <= MAX_LINES or spec.x_axis == "batch" or spec.family == "whole-training"
+    if spec.kind != "lines" or few or not 1 < len(groups) <= most:
+        return [spec]
+    found = []
+    for name, mine in zip(distinct(list(groups)), groups.values(), strict=True):
+        rest = (each for each in spec.series if each not in mine)
+        grey = (replace(each, role="other") if each.role == "measured" else each for each in rest)
+        heading = name + (f", {len(mine)} runs" if len(mine) > MAX_IN_PANEL else "")
+        found.append(replace(spec, heading=heading, series=(*grey, *mine)))
+    return found
+
+
 def is_crowded(spec: ChartSpec) -> bool:
     """Whether a chart over epochs has more lines than the six marks: the chosen one is in colour among grey ones."""
     return spec.over_time and len(spec.measured) > 6
@@ -352,78 +371,6 @@ def spread(wanted: Sequence[float], size: float, lowest: float = -math.inf) -> l
     starts = [max(lowest, statistics.fmean(group)) for group in groups for _ in group]
     placed = {at: start + size * place for place, (at, start) in enumerate(zip(order, starts, strict=True))}
     return [placed[at] for at in range(len(wanted))]
-
-
-class RowScale(msgspec.Struct, frozen=True):
-    """The values of a chart's rows: `low` is the lower edge of the lowest one, `each` the height of a row."""
-
-    low: float
-    each: float
-    rows: int
-    ticks: tuple[float, ...]
-
-    def height(self, value: float) -> float:
-        """The height of a value above the lower edge, in rows: 0 <= height < `rows`."""
-        return min(self.rows - 1e-9, max(0.0, (value - self.low) / self.each))
-
-
-def row_scale(low: float, high: float, rows: int, *, above: int = 0, log: bool = False) -> RowScale:
-    """A scale with round ticks in the middle of rows, some rows apart.
-
-    `above` rows stay free on top; `log`: the values are logarithms, whose ticks are whole numbers.
-    """
-    if log and high - low < 1:
-        low, high = math.floor(low), math.floor(high) + 1  # between two ticks
-    span = high - low
-    if not span > abs(high) * 1e-9:
-        span = abs(high) * 0.1 or 1.0
-        high = low + span
-    power = math.floor(math.log10(span / rows))
-    steps = [float(f"{factor}e{power + more}") for more in range(4) for factor in (1, 2, 5)]
-    best, found = math.inf, RowScale(low, span / rows, rows, ())
-    for step, apart in itertools.product(range(1, 2 + int(span)) if log else steps, range(2, rows)):
-        each, first = step / apart, math.ceil(low / step - 1e-9)
-        start = first * step
-        below, over = (math.ceil(part / each - 0.5 - 1e-9) for part in (start - low, high - start))
-        free = rows - 1 - above - max(0, below) - over
-        below = max(0, below) + log * max(0, min(free // 2, apart - 1 - below))  # no tick more
-        last = min(first + (rows - 1 - below) // apart, math.ceil(high / step - 1e-9))
-        cost = each * rows / span + 0.6 * (step - 1) * log + 0.15 * max(0, 3 + first - last)
-        cost += 0.5 * (last < first + 2) + 0.15 * max(0, last - first - max(5, rows // 5))
-        cost += 0.5 * (not (above or log) and last * step < high - 1e-9 * span)
-        if free >= 0 and cost < best:
-            edge = start - (below + 0.5) * each
-            ticks = tuple(step * at for at in range(first, last + 1))
-            best, found = cost, RowScale(edge, each, rows, ticks)
-    return found
-
-
-def axis_value(spec: ChartSpec, y: float) -> float:
-    """A value as its axis has it: its logarithm on a logarithmic one."""
-    return math.log(max(y, 1e-9), spec.y_base) if spec.y_log else y
-
-
-def longest_drawn(spec: ChartSpec) -> float:
-    """A warm-up half as long again as all that count is not drawn at its height, in a chart of any size."""
-    counted = (point.y for each in spec.measured for point in each.points if not point.hollow)
-    return 1.5 * max(counted, default=math.inf)
-
-
-def scale_of(spec: ChartSpec, rows: int) -> RowScale:
-    """The scale of a chart's rows; logarithms where its axis is logarithmic. A warm-up epoch may lie beyond it."""
-    top, points = longest_drawn(spec), [point for each in spec.series for point in each.points]
-    values = [n for p in points if not p.hollow or p.y <= top for n in (p.y, p.lo, p.hi) if n is not None]
-    if not values:
-        return RowScale(0.0, 1.0 / rows, rows, ())
-    low, high, bars = min(values), max(values), spec.kind != "lines"
-    if spec.y_log:
-        return row_scale(axis_value(spec, low), axis_value(spec, high), rows, log=True)
-    # closer accuracies would look far apart
-    spare = max(0.0, 0.01 - (high - low)) / 2 if spec.x_axis == "batch" else 0.0
-    low, high = low - spare, high + spare
-    low = lowest(spec, low) if bars or spec.unit != "×" else low
-    high = max(high, 1.0) if spec.percent and spec.compares else high
-    return row_scale(low, high, rows, above=int(bars))
 
 
 # --------------------------------------------------------------------------- making charts

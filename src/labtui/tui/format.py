@@ -103,6 +103,18 @@ def shortened(name: str, room: int) -> str:
     return f"{start}…{end}"
 
 
+def all_shortened(names: Sequence[str], room: int) -> list[str]:
+    """Names in so many cells each; those that would look alike lose first what they share."""
+    from labtui.results.charts import distinct
+
+    short = [shortened(name, room) for name in names]
+    for alike in {each for each in short if short.count(each) > 1}:
+        places = [at for at, each in enumerate(short) if each == alike]
+        for at, name in zip(places, distinct([names[at] for at in places]), strict=True):
+            short[at] = shortened(name, room)
+    return short
+
+
 def place_text(spec: ChartSpec, x: float) -> str:
     """A position on the x axis in words: ``1 GPU``, ``4 GPUs``, ``epoch 2``, ``CPU``."""
     tick, what = dict(spec.x_ticks).get(x, f"{x:g}"), plain(spec.x_label.split(",")[0].split(" (")[0])
@@ -117,15 +129,15 @@ def place_text(spec: ChartSpec, x: float) -> str:
 def look_of(spec: ChartSpec, at: int, look: Roles, *, chosen: bool, hollow: bool = False) -> tuple[str, str]:
     """The mark and colour of a measured series, each mark with a colour of its own.
 
-    Where lines are more than marks, only the chosen one has them; the others are grey, with letters.
+    Where lines are more than marks, only the chosen one has them; the others are grey, with letters at their points.
     """
     from labtui.results.charts import is_crowded, looks
 
     line, crowded = spec.measured[at], is_crowded(spec)
     if not chosen and len(spec.measured) > len(MARKS):
-        return ascii_lowercase[at % 26], look.quiet
+        return NOTHING if crowded else ascii_lowercase[at % 26], look.quiet
     mark = looks(spec.measured)[line.name].mark
-    tone, hue = (0, line.hue % len(look.series)) if crowded else divmod(mark, len(look.series))
+    tone, hue = divmod(mark, len(look.series))
     return (HOLLOW if hollow else MARKS)[mark % len(MARKS)], look.series[hue][min(tone, 3)]
 
 

@@ -16,10 +16,9 @@ from textual.widget import Widget
 
 from labtui.domain.model import Interval, plural
 from labtui.domain.run import run_numbers
-from labtui.domain.terminal_text import printable
 from labtui.lab.edition import ChartsCheck
 from labtui.results import charts as specs
-from labtui.results.charts import FAMILIES, ChartSpec, Point, Series, make_chart, with_curves, with_sizes
+from labtui.results.charts import FAMILIES, ChartSpec, Point, make_chart, with_curves, with_sizes
 from labtui.results.numbers import bounds_source, bounds_text, percent_text
 from labtui.results.rows import ResultRow, of_rows
 from labtui.tui import format as words
@@ -28,8 +27,8 @@ from labtui.tui.guidance import headline, instead_of_chart, sizes_of, unit_of
 from labtui.tui.themes import ANSWER_S, ink, roles
 from labtui.tui.view import ENDED_BADLY, RunLine, View, planned_sizes
 from labtui.tui.widgets.frame import Pane, PlainText, clickable, ends, key, say
-from labtui.tui.widgets.log_pane import LogPane, line_text, shorten
-from labtui.tui.widgets.plot import MIN_HEIGHT, Cursor, draw
+from labtui.tui.widgets.log_pane import LogPane, line_text, readable, shorten
+from labtui.tui.widgets.plot import MIN_HEIGHT, Cursor, draw, line_of, panel_of, panels_of
 
 VIEWS = {name: name.capitalize() for name in ("time", "throughput", "speedup", "efficiency", "training")}
 
@@ -54,24 +53,6 @@ def empty_chart(view: View, name: str) -> ChartSpec:
     return with_sizes(spec, planned_sizes(view.task))
 
 
-def readable(text: str, first: str = "") -> str:
-    """A line's records (`:::MLLOG`) as names and values, the `first` name before the others; another line as it is."""
-    from labtui.training_logs.spans import read_records
-
-    told: dict[str, object] = {}
-    for name, value in chain.from_iterable(record.values.items() for record in read_records(text)):
-        told |= value if isinstance(value, dict) else {} if value is None else {name: value}
-    names = sorted(told, key=lambda name: name != first)
-    return printable(", ".join(f"{name}: {told[name]}" for name in names)) or text
-
-
-def line_of(spec: ChartSpec | None, *, name: str = "", run: int | None = None) -> int:
-    """The index of the line with this name, else of the one with this run, else of the first that goes farthest."""
-    lines = spec.measured if spec is not None else ()
-    ranks = [(s.name == name, run in {p.run for p in s.points if p.run}, s.points[-1].x) for s in lines]
-    return ranks.index(max(ranks)) if ranks else 0
-
-
 class ChartView(Widget, can_focus=False):
     """A widget with a chart; it is redrawn when its spec, its cursor, its size or the theme changes."""
 
@@ -83,8 +64,11 @@ class ChartView(Widget, can_focus=False):
 
     def show(self, spec: ChartSpec | None) -> None:
         """Show a chart with its own heading; the line of the run that is chosen beside it stands out."""
-        self.heading, self.spec = spec.heading.split(",")[0] if spec is not None else "", spec
-        self.cursor = Cursor(line_of(spec, run=self.query_ancestor(Pane).view.run_id))
+        run = self.query_ancestor(Pane).view.run_id
+        self.spec = panel = panel_of(spec, run=run) if spec is not None else None
+        self.heading = spec.heading.split(",")[0] if spec is not None else ""
+        self.heading += f", {panel.heading}" if panel is not spec and panel is not None else ""
+        self.cursor = Cursor(line_of(panel, run=run))
 
     def on_mount(self) -> None:
         """Redraw in the new colours when the theme changes."""
@@ -144,6 +128,8 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     four: bool = False
     charts: Mapping[str, Sequence[ChartSpec]] = {}
     drawn: Mapping[str, ChartSpec] = {}
+    panels: Sequence[ChartSpec] = ()
+    """Those of the chart of the current view; the chart itself if it has no panels."""
     no_law: str = ""  # why no law can be drawn
 
     @property
@@ -152,8 +138,9 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
         return self.drawn.get(self.name)
 
     @property
-    def lines(self) -> tuple[Series, ...]:
-        return self.spec.measured if self.spec is not None else ()
+    def panel(self) -> int:
+        """The place of the panel that is drawn; 0 for a chart without panels."""
+        return next((at for at, each in enumerate(self.panels) if each == self.spec), 0)
 
 
 class Spot(msgspec.Struct, frozen=True):
@@ -239,7 +226,9 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     def _find(self, view: View) -> Shown:
         """What is to be shown of a view, as chosen."""
+        crowded = {each.family: each for each in view.charts if specs.is_crowded(each)}  # has panels
         every = in_turn(view, view.alone.get(self._only, lambda: view.charts)())
+        every = [crowded.get(each.family, each) for each in every]
         name = self._chosen or first_view(view, every)
         four = self._large and not self._alone and name != "training"
         laws = [each for each in every if each.family == "laws"]
@@ -248,7 +237,8 @@ class ChartsPane(Pane, Container, can_focus=True):
             # too many lines for one chart: those of the first
             found = ([each for each in make() if each.view == tab] for make in view.alone.values())
             charts[tab] = next(filter(None, found), [])
-        drawn = {tab: of[0 if four else self._turn[tab] % len(of)] for tab, of in charts.items() if of}
+        whole = {tab: of[0 if four else self._turn[tab] % len(of)] for tab, of in charts.items() if of}
+        drawn = {tab: panel_of(each, name=self._line) for tab, each in whole.items()}
         no_law = "" if len(laws) == 1 else "A law needs three sizes, with one GPU."
         if view.alone and self._only not in view.alone:
             no_law = "Laws need one line: choose it with m."
@@ -256,13 +246,14 @@ class ChartsPane(Pane, Container, can_focus=True):
         if self._law and not no_law and chart is not None and chart.family == "speedup":
             series = (*chart.series, *(each for each in laws[0].series if each.role == "fit"))
             drawn["speedup"] = with_curves(replace(chart, series=series, message=laws[0].message))
-        return Shown(name=name, four=four, charts=charts, drawn=drawn, no_law=no_law)
+        parts = panels_of(whole[name]) if name in whole else []
+        return Shown(name=name, four=four, charts=charts, drawn=drawn, panels=parts, no_law=no_law)
 
     # ------------------------------------------------------------------ choosing
 
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
         """Why an action is disabled for the current chart."""
-        shown, lines = self.shown, self.shown.lines
+        shown, lines = self.shown, [line for each in self.shown.panels for line in each.measured]
         law = "Laws are drawn over the speedup: press 3." if shown.name != "speedup" else shown.no_law
         which = "↑ and ↓ choose a line." if len(lines) > 1 else "all runs are on one line."
         one = "This view has one chart." if self._large else "Only a larger window shows four charts."
@@ -270,7 +261,7 @@ class ChartsPane(Pane, Container, can_focus=True):
             "point": (any(len(each.points) > 1 for each in lines), "There is no other point here."),
             "series": (len(lines) > 1, "There is no other line here."),
             "enlarge": (self._large and shown.name != "training", one),
-            "models": (bool(self.view.alone), f"No filter here; {which}"),
+            "models": (bool(self.view.alone or shown.panels[1:]), f"No filter here; {which}"),
             "law": (not law, law),
             "log_line": (bool(self.spot and self.spot.line), "No run of this lab has this point."),
         }.get(action, (True, ""))
@@ -292,21 +283,26 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     def action_point(self, step: int) -> None:
         """Move the cursor to the previous (`step` -1) or the next point (1); it stays at either end."""
-        if self.spot is not None:
-            xs = [point.x for point in self.shown.lines[self.spot.at].points]
+        if self.spot is not None and self.shown.spec is not None:
+            xs = [point.x for point in self.shown.spec.measured[self.spot.at].points]
             self._x = xs[min(max(xs.index(self.spot.point.x) + step, 0), len(xs) - 1)]
             self.on_resize()
 
     def action_series(self, step: int) -> None:
-        """Move the cursor to the previous (`step` -1) or the next line (1)."""
+        """Move the cursor to the previous (`step` -1) or the next line (1), of the next panel after the last."""
         spec = self.shown.spec
         if spec is not None and self.spot is not None:
-            order = specs.order_of(spec)
-            self._line = spec.measured[order[(order.index(self.spot.at) + step) % len(order)]].name
+            names = [each.measured[at].name for each in self.shown.panels for at in specs.order_of(each)]
+            self._line = names[(names.index(spec.measured[self.spot.at].name) + step) % len(names)]
             self.on_resize()
 
     def action_models(self) -> None:
-        """Show the next line alone; after the last one, all lines."""
+        """Show the next panel, else the next line alone; after the last one, all lines."""
+        shown = self.shown
+        if shown.panels[1:]:
+            self._line = shown.panels[(shown.panel + 1) % len(shown.panels)].measured[0].name
+            self.on_resize()
+            return
         choices = ("", *self.view.alone)
         now = choices.index(self._only) if self._only in choices else 0
         self._only, self._x = choices[(now + 1) % len(choices)], None
@@ -343,7 +339,8 @@ class ChartsPane(Pane, Container, can_focus=True):
             chart.display = here or (shown.four and name != "training")
             if not chart.display:
                 continue
-            chart.heading = f"{at} {title}" if shown.four else ""
+            panel = shown.panels[shown.panel].heading if here and shown.panels[1:] else ""
+            chart.heading = f"{at} {title}" if shown.four else panel
             chart.chosen = shown.four and here
             chart.spec = shown.drawn.get(name) or self._empty(view, name)
             if here and view.charts and chart.spec is not None and not chart.spec.measured:
@@ -377,11 +374,13 @@ class ChartsPane(Pane, Container, can_focus=True):
             left.append(f"{title} {turn}", clickable(action, plain_style)).append(" ")
         left.right_crop(1)
         right, lines = Text(), [*self.view.alone]
+        at = lines.index(self._only) + 1 if self._only in lines else 0
+        if shown.panels[1:]:
+            lines, at = [each.heading for each in shown.panels], shown.panel + 1
         if lines:
-            at = lines.index(self._only) + 1 if self._only in lines else 0
             filtered = f"{at}/{len(lines)} " if at else "Filter"
             room = self.size.width - left.cell_len - 3 - len(filtered)
-            filtered += shortened(plain(self._only), room) if at > 0 and room >= 8 else ""
+            filtered += shortened(plain(lines[at - 1]), room) if at > 0 and room >= 8 else ""
             right = ink("m ", f"bold {styles.busy}").append(filtered.rstrip(), styles.soft)
         return ends(left, right, self.size.width)
 
@@ -411,7 +410,9 @@ class ChartsPane(Pane, Container, can_focus=True):
         left = ink(f"{mark} ", colour, no_wrap=True)
         unit = f" {spec.y_label}" if spec.y_label.endswith(" per second") else ""
         value = f"   {specs.value_text(spec, point, seconds=True)}{unit}"
-        name = f"{plain(spec.names[spot.at])}, {place_text(spec, point.x)}"
+        line = spec.measured[spot.at]
+        called = spec.names[spot.at] if len(self.shown.panels) < 2 else line.short or line.name
+        name = f"{plain(called)}, {place_text(spec, point.x)}"
         left.append(shortened(name, width - 3 - len(value)), f"bold {colour}").append(value, "bold")
         told = row is not None and not row.is_baseline and self.shown.name == "speedup"
         share = f"{percent_text(row.efficiency)} efficient" if row is not None and told else ""

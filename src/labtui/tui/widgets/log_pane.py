@@ -1,6 +1,7 @@
 """The log pane: standard output or standard error of the selected run, to follow and to search."""
 
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import ClassVar
 
@@ -12,6 +13,7 @@ from textual.widgets import Input
 from labtui.domain.model import RunPhase, Stream, plural
 from labtui.domain.run import run_numbers
 from labtui.domain.state import OPEN, TRAINING
+from labtui.domain.terminal_text import printable
 from labtui.tui import format as words
 from labtui.tui.guidance import blamed, headline
 from labtui.tui.themes import ink, roles
@@ -196,6 +198,18 @@ def line_text(root: Path, path: Path, number: int) -> str:
     log = _log(path, root)
     log.refresh()
     return log.line(number).rstrip()
+
+
+def readable(text: str, first: str = "") -> str:
+    """A line's `:::MLLOG` records as names and values in six digits, the `first` name first; another line as it is."""
+    from labtui.training_logs.spans import read_records
+
+    told: dict[str, object] = {}
+    for name, value in chain.from_iterable(record.values.items() for record in read_records(text)):
+        told |= value if isinstance(value, dict) else {} if value is None else {name: value}
+    brief = {name: f"{each:.6g}" if isinstance(each, float) else each for name, each in told.items()}
+    names = sorted(brief, key=lambda name: name != first)
+    return printable(", ".join(f"{name}: {brief[name]}" for name in names)) or text
 
 
 def shorten(text: str, width: int) -> str:

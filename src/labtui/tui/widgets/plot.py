@@ -15,9 +15,9 @@ from labtui.domain.terminal_text import ascii_wanted
 from labtui.results import charts as specs
 from labtui.results.charts import ChartSpec, Point, Series
 from labtui.results.numbers import round_epochs, tick_texts
-from labtui.tui.format import NOTHING, look_of, place_text, plain, shortened
+from labtui.tui.format import NOTHING, all_shortened, look_of, place_text, plain, shortened
 from labtui.tui.themes import Roles
-from labtui.tui.widgets.grid import Grid, braille
+from labtui.tui.widgets.grid import Grid, axis_value, braille, longest_drawn, scale_of
 
 MIN_HEIGHT, MIN_COLUMNS = 8, 24
 """With fewer rows a chart would mislead: different values would be on one row."""
@@ -39,14 +39,22 @@ def draw(spec: ChartSpec, width: int, height: int, look: Roles, cursor: Cursor) 
     return _Drawing(spec, width, height, look, cursor).draw() if room else None
 
 
-def all_shortened(names: Sequence[str], room: int) -> list[str]:
-    """Names in so many cells each; those that would look alike lose first what they share."""
-    short = [shortened(name, room) for name in names]
-    for alike in {each for each in short if short.count(each) > 1}:
-        places = [at for at, each in enumerate(short) if each == alike]
-        for at, name in zip(places, specs.distinct([names[at] for at in places]), strict=True):
-            short[at] = shortened(name, room)
-    return short
+def line_of(spec: ChartSpec | None, *, name: str = "", run: int | None = None) -> int:
+    """The index of the line with this name, else of the one with this run, else of the first that goes farthest."""
+    lines = spec.measured if spec is not None else ()
+    ranks = [(s.name == name, run in {p.run for p in s.points if p.run}, s.points[-1].x) for s in lines]
+    return ranks.index(max(ranks)) if ranks else 0
+
+
+def panels_of(spec: ChartSpec) -> list[ChartSpec]:
+    """The panels of a chart of many lines over time, which are shown one after the other; any other chart alone."""
+    return specs.panels(spec, most=len(spec.measured)) if specs.is_crowded(spec) else [spec]
+
+
+def panel_of(spec: ChartSpec, *, name: str = "", run: int | None = None) -> ChartSpec:
+    """The panel with the line with this name or this run."""
+    line = spec.measured[line_of(spec, name=name, run=run)] if spec.measured else None
+    return next((each for each in panels_of(spec) if line in each.measured), spec)
 
 
 class _Drawing:
@@ -55,7 +63,8 @@ class _Drawing:
     def __init__(self, spec: ChartSpec, width: int, height: int, look: Roles, cursor: Cursor) -> None:
         self.spec, self.look, self.cursor = spec, look, cursor
         self.measured, self.names = spec.measured, list(map(plain, spec.names))
-        self.formulas = [each for each in spec.series if each.role != "measured" and each.points]
+        self.others = [each for each in spec.series if each.role == "other"]
+        self.formulas = [each for each in spec.series if not each.is_run and each.points]
         self.xs = sorted({x for x, _ in spec.x_ticks} | {p.x for each in spec.series for p in each.points})
         self.bars = spec.kind != "lines"
         self.few = len(self.measured) <= 2 and not self.bars  # then each mark has its value beside it
@@ -64,7 +73,7 @@ class _Drawing:
         self.paths = defaultdict[tuple[int, int], dict[int, str]](dict)  # the signs of each cell, by line
         self.rows = height - (3 if height > 11 else 2)
         self.listed = self.bars or specs.is_crowded(spec) or len(self.measured) > self.rows
-        self.scale = specs.scale_of(spec, self.rows)
+        self.scale = scale_of(spec, self.rows)
         self.unit = " %" if spec.percent else {"×": "×", "s": " s"}.get(spec.unit, "")
         ticks = [spec.y_base**tick if spec.y_log else tick for tick in self.scale.ticks]
         self.y_labels = [f"{text}{self.unit}" for text in tick_texts(ticks, percent=spec.percent)]
@@ -109,7 +118,7 @@ class _Drawing:
 
     def _height(self, y: float) -> float:
         """The height of a value above the lowest row's lower edge, in rows: a tick's is in the middle of a row."""
-        return min(self.scale.height(specs.axis_value(self.spec, y)), self.rows - (self.spec.kind == "bars"))
+        return min(self.scale.height(axis_value(self.spec, y)), self.rows - (self.spec.kind == "bars"))
 
     def _row(self, y: float) -> int:
         """The row of a value, from the top."""
@@ -122,7 +131,7 @@ class _Drawing:
 
     def _beyond(self, point: Point) -> bool:
         """Whether a warm-up is too long to be drawn at its height."""
-        return point.hollow and point.y > specs.longest_drawn(self.spec)
+        return point.hollow and point.y > longest_drawn(self.spec)
 
     def _look(self, at: int, *, hollow: bool = False) -> tuple[str, str]:
         """The mark and the colour of a line, or of bars."""
@@ -153,8 +162,6 @@ class _Drawing:
         self._draw_cursor()
         for at in order:
             self._draw_marks(at)
-        if specs.is_crowded(self.spec):
-            self._write_letters(order[:-1])
         if self.listed:
             self._write_list()
         else:
@@ -236,9 +243,12 @@ class _Drawing:
                     self.grid.dot([(at, int(4 * (self.rows - height) - 1e-9))], colour)
 
     def _draw_lines(self, order: Sequence[int]) -> None:
-        """Draw braille lines through the marks, dotted to a live point; of a few, those on one cell take turns."""
-        for at in order:
-            pieces = specs.line_pieces(self.spec, self.measured[at])
+        """Draw braille lines through the marks, dotted to a live point; of a few, those on one cell take turns.
+
+        Those of other panels are grey, below all others; they have negative places.
+        """
+        for at in (*range(-len(self.others), 0), *order):
+            pieces = specs.line_pieces(self.spec, self.others[at] if at < 0 else self.measured[at])
             for before, after in (pair for piece in pieces for pair in pairwise(piece)):
                 first, last = self._column(before.x), self._column(after.x)
                 heights, dotted = [self._height(before.y), self._height(after.y)], after.live or before.live
@@ -246,21 +256,10 @@ class _Drawing:
                     if not (dotted and column % 2) and not self._beyond(before):
                         self.paths[first + column, row][at] = sign
         for (column, row), there in self.paths.items():
-            turn = 0 if specs.is_crowded(self.spec) else column // 3 % len(there)
-            at = list(there)[-1 - turn]
-            self.grid.put(column, row, there[at], self._look(at)[1])
-
-    def _write_letters(self, lines: Iterable[int]) -> None:
-        """Write the letter of each grey line once, near its end: best on a cell of its own, off other marks."""
-        for at in lines:
-            (letter, colour), spots = self._look(at), []
-            for column, row in (place for place, there in self.paths.items() if at in there):
-                near = [self.marked.get((column + x, row + y)) for x in (-1, 0, 1) for y in (-1, 0, 1)]
-                if near[4] is None and self.cursor.series not in near:
-                    spots.append((len(self.paths[column, row]) == 1, near == [None] * 9, column, row))
-            for *_, column, row in sorted(spots)[-1:]:
-                self.marked[column, row] = at
-                self.grid.put(column, row, letter, f"bold {colour}")
+            mine = [at for at in there if at >= 0] or [*there]
+            turn = 0 if specs.is_crowded(self.spec) else column // 3 % len(mine)
+            at = mine[-1 - turn]
+            self.grid.put(column, row, there[at], self._look(at)[1] if at >= 0 else self.look.axis)
 
     def _draw_marks(self, at: int) -> None:
         """Draw the marks of a series; over time at every `apart`-th point, the last among them."""
@@ -272,7 +271,7 @@ class _Drawing:
             # marks on one cell take turns
             shared = not self.listed and self.marked.get((column, row), at) != at
             turn = shared and (back // self.apart - at) % len(self.measured)
-            between = mark.isalpha() or back % self.apart or turn
+            between = mark == NOTHING or back % self.apart or turn
             if self.spec.over_time and between and points[1:] and not (here or point.hollow):
                 continue
             ends = [self._height(y) - up for y in (point.lo, point.hi) if y is not None]
