@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import Interval
 from labtui.results.catalogue import _lines_of, accuracy_chart, catalogue, epoch_chart, lab_charts
-from labtui.results.charts import ChartSpec, Point, line_pieces, slug, value_text, with_sizes
+from labtui.results.charts import ChartSpec, Look, Point, line_pieces, looks, slug, value_text, with_sizes
 from labtui.results.compute import compute_results
 from labtui.results.measured import best_curve
 from labtui.results.messages import accuracy_message, loss_message, scaling_message, study_message
@@ -193,6 +193,20 @@ def test_epochs_and_accuracy_over_time():
         results = compute_results([replace(measured, run=replace(measured.run, epochs=epochs))])
         (chart,) = (each for each in catalogue(results) if each.view == "training")
         assert [each.points[0].metric for each in chart.series] == lines and chart.notes == notes
+
+
+@pytest.mark.parametrize("came", [
+    [(0, name) for name in ("mykeras", "toolong", "mytorch", "big", "mykeras", "aa")],
+    [(n, "ResNet50") for n in (4, 1, 2, 1, 8)],
+], ids=["own", "sizes"])  # fmt: skip
+def test_a_run_keeps_its_mark_and_its_colour_when_others_come(came):
+    runs = [run(n, [4, 3, 3], model=model, run_id=at) for at, (n, model) in enumerate(came, 2)]
+    seen: dict[int | None, Look] = {}
+    for count in range(1, 1 + len(runs)):
+        lines = epoch_chart(compute_results(runs[:count])).measured
+        now = {each.points[0].run: look for each, look in zip(lines, looks(lines).values(), strict=True)}
+        assert len({look.mark for look in now.values()}) == count and seen.items() <= now.items()
+        seen = now
 
 
 def test_no_line_is_drawn_across_a_size_that_gave_no_time_and_a_baseline_alone_is_not_compared():

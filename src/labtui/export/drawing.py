@@ -38,7 +38,7 @@ SERIES = ("#12406B", "#C2500A", "#26A282", "#8E5AA8", "#8A5A00")
 """By the hues of `results.charts`, networks first; distinct in grey and for colour-blind readers, too."""
 TONES = (0.0, 0.25, 0.4, 0.5)
 """How far each tone of a colour is from it to white, darker than `OTHER`; names beside lines have the full colour."""
-MARKS, SIGNS = ("o", "D", "^", "s", "v"), "●◆▲■▼"
+MARKS, SIGNS = ("o", "D", "^", "s", "v", "P"), "●◆▲■▼✚"
 TEXT_SIZE = 15
 """The text size of a chart in points."""
 TEXT = "#1B2733"

@@ -28,7 +28,7 @@ QUIET, GRID = THEME.TEXT_2, THEME.BACKGROUND_2
 _PARTS = (
     (QUIET, 0.0), (THEME.ACCENT_5, 0.0), (QUIET, 0.4), (THEME.ACCENT_6, 0.0), (THEME.ACCENT_5, 0.5), (GRID, -0.1),
 )  # fmt: skip
-_MARKS = [xl.XL_MARKER_STYLE[name] for name in ("CIRCLE", "DIAMOND", "TRIANGLE", "SQUARE")]
+_MARKS = [xl.XL_MARKER_STYLE[name] for name in ("CIRCLE", "DIAMOND", "TRIANGLE", "SQUARE", "X", "PLUS")]
 _DASHES = {"amdahl": MSO_LINE_DASH_STYLE.ROUND_DOT, "gustafson": MSO_LINE_DASH_STYLE.DASH_DOT}
 Box = tuple[float, float, float, float]
 

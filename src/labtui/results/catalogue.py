@@ -174,7 +174,7 @@ def _lines(results: Results) -> Lines:
 
     A run that ended within its warm-up is left out where another one of its configuration counts.
     """
-    hues = specs.hues_of(row.model for row in results.rows)
+    hues = specs.hues_of(row.model for row in sorted(results.rows, key=lambda row: row.first_run))
     found, repeats, alike = [], Counter[str](), Counter[tuple[str, int | None]]()
     for row, run in ((each, run) for each in results.rows for run in each.members if run.run.epochs):
         if row.epoch_seconds is None or run.live or steady_samples(run):
@@ -182,8 +182,12 @@ def _lines(results: Results) -> Lines:
             apart = policy(run) or ", ".join(row.apart_by)
             told = (run.called or row.model, row.configuration.data_set, apart, gpus)
             name = " · ".join(filter(None, told))
-            found.append((Series(name=name, points=(), hue=hues[row.model], group=name), run))
-            times = 1 + (row.runs > len(row.members))  # of repeats one may be drawn
+            # of repeats one may be drawn
+            first = row.first_run if row.runs > len(row.members) else run.run_id or 0
+            mark = round(math.log2(run.run.n_gpus)) if run.run.n_gpus else first - 1
+            line = Series(name=name, points=(), hue=hues[row.model], group=name)
+            found.append((replace(line, first_run=first, mark=mark % specs.MARKS), run))
+            times = 1 + (row.runs > len(row.members))
             repeats[name] += times
             alike[name, run.run.batch_size] += times
 

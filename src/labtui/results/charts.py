@@ -26,8 +26,8 @@ Role = Literal["measured", "other", "ideal", "fit", "reference"]
 
 MODEL_HUES = {"ResNet50": 0, "ResNet152": 1, "ResNet101": 2}
 """A colour is a network where a chart has several, and in every file; others take the first free colours."""
-HUES, TONES = 5, 4
-"""The numbers of colours of a drawer, and of the tones of each."""
+HUES, TONES, MARKS = 5, 4, 6
+"""The numbers of colours of a drawer, of the tones of each, and of its marks."""
 MAX_LINES, MAX_IN_PANEL = 4, 6
 """Charts of more lines have panels; the heading of a panel counts more lines than have names beside it."""
 WIDE = 8
@@ -72,6 +72,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     `hue` is the index of its network's colour; `look` is the whole look of a line that is shown alone; `part` says
     which share of a whole the bars of a stacked chart are, `colour` is the index of a lost part's colour.
     Series of one `group` share a panel where a chart has too many lines. A `law` is drawn by `with_curves`.
+    `first_run` is the number of its first run, `mark` the index of the mark of its size (-1: of no size): see `looks`.
     """
 
     name: str
@@ -83,6 +84,8 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     group: str = ""
     part: Literal["", "kept", "lost"] = ""
     colour: int = -1
+    first_run: int = 0
+    mark: int = -1
     law: LawFit | None = None
 
     def __post_init__(self) -> None:
@@ -292,13 +295,22 @@ def hues_of(models: Iterable[str]) -> dict[str, int]:
 
 
 def looks(lines: Sequence[Series]) -> dict[str, Look]:
-    """The look of each of the lines, by name: the lines of one network differ by tone and mark."""
+    """The look of each of the lines, by name: the lines of one network differ by tone and mark.
+
+    A line of a size has the mark of that size, any other one the mark of its network or the next; the older one of two
+    has it first. So no line changes when newer runs come.
+    """
     found: dict[str, Look] = {}
-    shared = len({each.hue for each in lines}) < len(lines)
-    for at, line in enumerate(lines):
+    for line in sorted(lines, key=lambda each: each.first_run):
         tone = min(TONES - 1, sum(look.hue == line.hue for look in found.values()))
-        found[line.name] = line.look or Look(line.hue, tone, at if shared else line.hue)
-    return found
+        free = sorted(set(range(MARKS)).difference(look.mark for look in found.values())) or [len(found)]
+        sized = line.mark >= 0
+        wanted = line.mark if sized else line.hue
+        mark = (
+            wanted if wanted in free else free[-1 if sized else 0]
+        )  # the first ones are those of small sizes
+        found[line.name] = line.look or Look(line.hue, tone, mark)
+    return {line.name: found[line.name] for line in lines}
 
 
 def panels(spec: ChartSpec, most: int = 12) -> list[ChartSpec]:
@@ -319,8 +331,8 @@ def panels(spec: ChartSpec, most: int = 12) -> list[ChartSpec]:
 
 
 def is_crowded(spec: ChartSpec) -> bool:
-    """Whether a chart over epochs has more lines than the six marks: the chosen one is in colour among grey ones."""
-    return spec.over_time and len(spec.measured) > 6
+    """Whether a chart over epochs has more lines than marks: the chosen one is in colour among grey ones."""
+    return spec.over_time and len(spec.measured) > MARKS
 
 
 def order_of(spec: ChartSpec) -> list[int]:

@@ -211,6 +211,11 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(run for run in self.members if (run.source, run.run_id) in read) or self.members
 
     @property
+    def first_run(self) -> int:
+        """The number of the oldest run whose mean it is, drawn or not; 0 for runs of files."""
+        return min((each.run_id or 0 for each in self.origins), default=0)
+
+    @property
     def learns(self) -> bool:
         """Whether it has a learning-rate policy: then its result is what it learned, not how fast it was."""
         return "lr_policy" in dict(self.configuration.tuning)

@@ -74,10 +74,11 @@ def _whole_message(lines: Sequence[ScalingLine]) -> str:
 
 def looks_of(lines: Sequence[ScalingLine], every: Sequence[ResultRow]) -> dict[str, specs.Look]:
     """The look of each line, by name: a colour for each network, or for each policy of `every` row of a study."""
-    names = {line.name: line.last.model for line in lines}
+    older = sorted(lines, key=lambda line: min(row.first_run for row in line.rows))
+    names = {line.name: line.last.model for line in older}
     hues = specs.hues_of(names.values())
     if len(hues) == 1 < len(found := looks_of_policies(every)):
-        names = {line.name: policy(line.last.members[-1]) for line in lines}
+        names = {line.name: policy(line.last.members[-1]) for line in older}
         first = {of: name for name, of in reversed(names.items())}
         # a policy without a line keeps its place
         hues, names = specs.hues_of(found), {first.get(of, of): of for of in found} | names
@@ -85,8 +86,9 @@ def looks_of(lines: Sequence[ScalingLine], every: Sequence[ResultRow]) -> dict[s
 
 
 def looks_of_policies(rows: Iterable[ResultRow]) -> dict[str, specs.Look]:
-    """The look of each policy of some rows, the same in every chart; runs without one come last."""
-    found = sorted({policy(run) for row in rows for run in row.members}, key=lambda name: (not name, name))
+    """The look of each policy of some rows, the same in every chart: the oldest first, runs without one last."""
+    first = {policy(row.members[-1]): row.first_run for row in sorted(rows, key=lambda row: -row.first_run)}
+    found = sorted(first, key=lambda name: (not name, first[name], name))
     return specs.looks([Series(name=name, points=(), hue=hue) for name, hue in specs.hues_of(found).items()])
 
 
