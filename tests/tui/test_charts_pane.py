@@ -146,12 +146,6 @@ async def test_models_together_or_one_after_the_other(session, monkeypatch):
         await until(pilot, lambda: bool(app.main.query(ChartsPane)))
         app.go_to_task("10.7")
         await until(pilot, lambda: "m Filter" in text(app, "views"))
-        await pilot.press("m")
-        await until(
-            pilot, lambda: "m 1/2 R" in text(app, "views") and len(pane_of(app).shown.spec.measured) == 1
-        )
-        await pilot.press("m", "m")
-        await until(pilot, lambda: "m Filter" in text(app, "views"))
         await pilot.resize_terminal(80, 24)
         await pilot.press("4", "down")
         pane, three = pane_of(app), chart({1: 1.0, 2: 1.0}, {1: 1.0, 2: 3.0}, {1: 1.0, 2: 2.0})

@@ -209,20 +209,20 @@ async def test_where_the_keys_go_is_seen_and_the_runs_have_them_again(filled_ses
         await until(pilot, lambda: table.has_focus)
 
 
-async def test_at_80_columns_facts_and_log_take_the_place_of_a_chart_without_room(session):
+async def test_at_80_columns_many_rows_scroll_above_the_chart(session):
     runs = [spec(gpus=gpus) for gpus in (1, 2, 4, 1, 2, 4)]
     session.feed(*finished_runs("10.5", runs), *online())
     write_log(session, "lt6", log_text(runs[-1], 5))
     async with screens(session, "runs", size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: bool(app.screen.query("#run-facts")) and "Run 6" in text_of(app))
-        facts, log = (app.screen.query_one(name) for name in ("#run-facts", "#glance-tail"))
-        await until(pilot, lambda: facts.region.x <= 2 and log.size.height >= 3 and log.size.width >= 40)
-        told = ("loss", "7/7 - 5s", "The one-GPU baseline is the mean of runs 1, 4.", "efficiency  GPU-h")
-        assert all(each in text_of(app) for each in (*told, "c Charts", "g Tasks", "  . Next step", "? Help"))
+        chart, table = (app.screen.query_one(name) for name in ("#glance-chart", "#runs-table"))
+        told = ("loss", "7/7 - 5s", "The one-GPU baseline is the mean of runs 1, 4.")
+        await until(pilot, lambda: all(each in text_of(app) for each in told))
+        assert all(each in text_of(app) for each in ("c Charts", "g Tasks", "  . Next step", "? Help"))
         for at in range(7, 13):
             session.feed(*finished_run(f"lt{at}", "10.5", at, runs[0], str(31330 + at)))
-        table = app.screen.query_one("#runs-table")
-        await until(pilot, lambda: table.size.height == 13 and "Run 6" not in text_of(app), "no title alone")
+        await until(pilot, lambda: table.row_count == 12 and "Run 12" in text_of(app))
+        await until(pilot, lambda: " ✔   12 " in text_of(app) and chart.size.height >= 9)
 
 
 async def test_practice_and_read_only_are_said(tmp_path):

@@ -98,8 +98,11 @@ class _Drawing:
         self.name_room = max(map(cell_len, self.names)) if several else 0
         more = self.value_room + 3 + 4 * several  # with blanks and the mark
         wide = [7 + cell_len(each.short or each.name) for each in self.formulas]
-        wide += [self.name_room + more + len(self._far(each.points[-1])) for each in self.measured]
-        room = min(max(wide, default=0), max((more + min(10, self.name_room)) * (width >= 40), width // 2))
+        named = [self.name_room if self.value_room else cell_len(name) for name in self.names]
+        fars = [len(self._far(each.points[-1])) for each in self.measured]
+        wide += [name * several + more + far for name, far in zip(named, fars, strict=True)]
+        most = max(more + min(10, self.name_room), 3 * width // 5) if width >= 40 else width // 2
+        room = min(max(wide, default=0), most)
         if room - more < min(8, self.name_room):  # names say more than values
             self.value_room, more = 0, 7
         self.name_room = min(self.name_room, max(3, room - more))
@@ -324,7 +327,8 @@ class _Drawing:
         over = x is not None and self.spec.over_time and not self.listed and last.x < x  # it ended before
         told = last if self.few or x is None or over else next((p for p in points if p.x == x), None)
         mark, colour = self._look(at, hollow=last.live)
-        text = f" {mark} {set_cell_size(self.names[at], self.name_room)} " if self.name_room else ""
+        name = set_cell_size(self.names[at], self.name_room) if self.value_room else self.names[at]
+        text = f" {mark} {name} " if self.name_room else ""
         value = NOTHING if told is None else self._value(told)
         text += f" {value:>{self.value_room}}" if self.value_room else ""
         far = self._far(last) if told is last else ""

@@ -65,7 +65,8 @@ class RunsPane(RunPane):
         self._show_result(view, styles)
         table = self.query_one(KeyedTable)
         table.display = bool(view.lines)
-        table.sync(*table_of(view, styles, self.size.width), select=str(view.run_id))
+        width = self.size.width - 2 * table.show_vertical_scrollbar
+        table.sync(*table_of(view, styles, width), select=str(view.run_id))
         notes = notes_of(view)
         say(self, "#runs-note", ink(notes, styles.quiet))
         self.query_one("#runs-note").display = bool(notes)
