@@ -12,12 +12,11 @@ from rich.text import Text
 from textual.pilot import Pilot
 
 from labtui.domain.model import EpochSample, Interval
-from labtui.results.charts import Look
+from labtui.results.charts import Look, line_of
 from labtui.tui.app import LabApp
 from labtui.tui.themes import roles as roles_of
 from labtui.tui.widgets.charts_pane import VIEWS, ChartsPane, Shown
 from labtui.tui.widgets.log_pane import readable, shorten
-from labtui.tui.widgets.plot import line_of
 from tests import changes
 from tests.training_logs.samples import mllog
 from tests.tui.fed_session import FedSession, finished_run, finished_runs, log_text, online, spec, write_log

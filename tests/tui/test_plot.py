@@ -14,12 +14,12 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.text import Text
 
-from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, order_of
+from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, order_of, panel_of
 from labtui.results.rows import LawFit
 from labtui.tui.format import all_shortened, place_text, plain, shortened
 from labtui.tui.themes import Roles
 from labtui.tui.widgets.grid import BITS, row_scale
-from labtui.tui.widgets.plot import Cursor, _Drawing, draw, panel_of
+from labtui.tui.widgets.plot import Cursor, _Drawing, draw
 
 COLOURS = tuple((each, *(f"{tone} {each}" for tone in "234")) for each in ("blue", "red", "green", "magenta"))
 LOOK = Roles(*["white"] * 4, "quiet", *["white"] * 5, COLOURS)

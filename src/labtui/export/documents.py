@@ -17,11 +17,11 @@ from PIL import Image
 
 from labtui.domain.errors import failure
 from labtui.export import drawing
-from labtui.export.drawing import WIDTH, inches, rows_of
+from labtui.export.drawing import WIDTH, inches, panels, rows_of
 from labtui.export.hand_in import Answer, Block, Document, Listing, Page, Picture, Run, plain
 from labtui.export.markdown import formula_picture, run_text
 from labtui.export.plots import chart_picture
-from labtui.results.charts import ChartSpec, panels
+from labtui.results.charts import ChartSpec
 from labtui.results.numbers import Table
 
 NOTE_SIZE = 14

@@ -16,17 +16,8 @@ from PIL import ImageFont
 from PIL.PngImagePlugin import PngInfo, putchunk
 
 from labtui.domain.run import mark_words
-from labtui.results.charts import (
-    MAX_IN_PANEL,
-    ChartSpec,
-    Look,
-    Point,
-    Series,
-    distinct,
-    lowest,
-    panels,
-    value_text,
-)
+from labtui.results import charts
+from labtui.results.charts import MAX_IN_PANEL, ChartSpec, Look, Point, Series, distinct, lowest, value_text
 from labtui.results.numbers import clean, tick_text
 
 FONT = "Carlito"
@@ -126,6 +117,9 @@ def chart_text(spec: ChartSpec) -> str:
             values = [f"{ticks.get(p.x, f'{p.x:g}')}: {p.label or f'{p.y:.3g}'}" for p in series.points]
             parts.append(f"{series.name} ({spec.x_label}) {', '.join(values)}")
     return clean(". ".join([spec.title + mark_words(spec.mark), *parts]), 1000)
+
+
+panels = charts.panels
 
 
 def is_panel(spec: ChartSpec) -> bool:

@@ -17,18 +17,8 @@ from msgspec.structs import replace
 
 from labtui.domain.terminal_text import joined
 from labtui.export import drawing
-from labtui.export.drawing import DASHES, bounds
-from labtui.results.charts import (
-    ChartSpec,
-    Point,
-    Series,
-    is_tall,
-    line_pieces,
-    looks,
-    panels,
-    spread,
-    value_text,
-)
+from labtui.export.drawing import DASHES, bounds, panels
+from labtui.results.charts import ChartSpec, Point, Series, is_tall, line_pieces, looks, spread, value_text
 from labtui.results.numbers import clean, in_digits_of, tick_texts
 
 if TYPE_CHECKING:

@@ -22,12 +22,12 @@ from pptx.util import Emu, Inches, Pt
 
 from labtui.export import documents, drawing
 from labtui.export.documents import BOTTOM, GUTTER, LEFT, TOP
-from labtui.export.drawing import WIDTH, inches, rows_of
+from labtui.export.drawing import WIDTH, inches, panels, rows_of
 from labtui.export.hand_in import Answer, Block, CodeLine, Document, Listing, Page, Paragraph, Run, plain
 from labtui.export.markdown import PNG_DPI, formula_picture, run_text
 from labtui.export.plots import shows_names
 from labtui.export.powerpoint_charts import Box, add_chart
-from labtui.results.charts import ChartSpec, panels
+from labtui.results.charts import ChartSpec
 from labtui.results.numbers import Table, clean
 
 _KICKER, _MARK, _FACTS = 10, 11, 20

@@ -335,6 +335,24 @@ def is_crowded(spec: ChartSpec) -> bool:
     return spec.over_time and len(spec.measured) > MARKS
 
 
+def line_of(spec: ChartSpec | None, *, name: str = "", run: int | None = None) -> int:
+    """The index of the line with this name, else of the one with this run, else of the first that goes farthest."""
+    lines = spec.measured if spec is not None else ()
+    ranks = [(s.name == name, run in {p.run for p in s.points if p.run}, s.points[-1].x) for s in lines]
+    return ranks.index(max(ranks)) if ranks else 0
+
+
+def panels_of(spec: ChartSpec) -> list[ChartSpec]:
+    """The panels of a chart of many lines over time, which are shown one after the other; any other chart alone."""
+    return panels(spec, most=len(spec.measured)) if is_crowded(spec) else [spec]
+
+
+def panel_of(spec: ChartSpec, *, name: str = "", run: int | None = None) -> ChartSpec:
+    """The panel with the line with this name or this run."""
+    line = spec.measured[line_of(spec, name=name, run=run)] if spec.measured else None
+    return next((each for each in panels_of(spec) if line in each.measured), spec)
+
+
 def order_of(spec: ChartSpec) -> list[int]:
     """The measured lines from the top to the bottom of their names: by last value, else as they come."""
     places = range(len(spec.measured))

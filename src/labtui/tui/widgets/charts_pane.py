@@ -28,7 +28,7 @@ from labtui.tui.themes import ANSWER_S, ink, roles
 from labtui.tui.view import ENDED_BADLY, RunLine, View, planned_sizes
 from labtui.tui.widgets.frame import Pane, PlainText, clickable, ends, key, say
 from labtui.tui.widgets.log_pane import LogPane, line_text, readable, shorten
-from labtui.tui.widgets.plot import MIN_HEIGHT, Cursor, draw, line_of, panel_of, panels_of
+from labtui.tui.widgets.plot import MIN_HEIGHT, Cursor, draw
 
 VIEWS = {name: name.capitalize() for name in ("time", "throughput", "speedup", "efficiency", "training")}
 
@@ -65,10 +65,10 @@ class ChartView(Widget, can_focus=False):
     def show(self, spec: ChartSpec | None) -> None:
         """Show a chart with its own heading; the line of the run that is chosen beside it stands out."""
         run = self.query_ancestor(Pane).view.run_id
-        self.spec = panel = panel_of(spec, run=run) if spec is not None else None
+        self.spec = panel = specs.panel_of(spec, run=run) if spec is not None else None
         self.heading = spec.heading.split(",")[0] if spec is not None else ""
         self.heading += f", {panel.heading}" if panel is not spec and panel is not None else ""
-        self.cursor = Cursor(line_of(panel, run=run))
+        self.cursor = Cursor(specs.line_of(panel, run=run))
 
     def on_mount(self) -> None:
         """Redraw in the new colours when the theme changes."""
@@ -160,7 +160,7 @@ def spot_of(view: View, spec: ChartSpec | None, name: str, x: float | None) -> S
     """The spot on the line of this name at `x`, else at its end; None without data."""
     if spec is None or not spec.measured:
         return None
-    at = line_of(spec, name=name)
+    at = specs.line_of(spec, name=name)
     points = spec.measured[at].points
     # At first the point that the title is about.
     start = min(points, key=lambda each: each.y) if spec.measured[at].part == "kept" else points[-1]
@@ -228,7 +228,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         """What is to be shown of a view, as chosen."""
         crowded = {each.family: each for each in view.charts if specs.is_crowded(each)}  # has panels
         every = in_turn(view, view.alone.get(self._only, lambda: view.charts)())
-        every = [crowded.get(each.family, each) for each in every]
+        every = [crowded.get(each.family, each) if specs.is_crowded(each) else each for each in every]
         name = self._chosen or first_view(view, every)
         four = self._large and not self._alone and name != "training"
         laws = [each for each in every if each.family == "laws"]
@@ -238,7 +238,7 @@ class ChartsPane(Pane, Container, can_focus=True):
             found = ([each for each in make() if each.view == tab] for make in view.alone.values())
             charts[tab] = next(filter(None, found), [])
         whole = {tab: of[0 if four else self._turn[tab] % len(of)] for tab, of in charts.items() if of}
-        drawn = {tab: panel_of(each, name=self._line) for tab, each in whole.items()}
+        drawn = {tab: specs.panel_of(each, name=self._line) for tab, each in whole.items()}
         no_law = "" if len(laws) == 1 else "A law needs three sizes, with one GPU."
         if view.alone and self._only not in view.alone:
             no_law = "Laws need one line: choose it with m."
@@ -246,7 +246,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         if self._law and not no_law and chart is not None and chart.family == "speedup":
             series = (*chart.series, *(each for each in laws[0].series if each.role == "fit"))
             drawn["speedup"] = with_curves(replace(chart, series=series, message=laws[0].message))
-        parts = panels_of(whole[name]) if name in whole else []
+        parts = specs.panels_of(whole[name]) if name in whole else []
         return Shown(name=name, four=four, charts=charts, drawn=drawn, panels=parts, no_law=no_law)
 
     # ------------------------------------------------------------------ choosing
@@ -346,7 +346,7 @@ class ChartsPane(Pane, Container, can_focus=True):
             if here and view.charts and chart.spec is not None and not chart.spec.measured:
                 chart.spec = replace(chart.spec, message="")  # the sentence says it
             x = spot.point.x if here and spot is not None else None
-            chart.cursor = Cursor(line_of(chart.spec, name=self._line), x)
+            chart.cursor = Cursor(specs.line_of(chart.spec, name=self._line), x)
         say(self, "#chart-strip", self._strip())
         self.refresh_bindings()
 

@@ -39,24 +39,6 @@ def draw(spec: ChartSpec, width: int, height: int, look: Roles, cursor: Cursor) 
     return _Drawing(spec, width, height, look, cursor).draw() if room else None
 
 
-def line_of(spec: ChartSpec | None, *, name: str = "", run: int | None = None) -> int:
-    """The index of the line with this name, else of the one with this run, else of the first that goes farthest."""
-    lines = spec.measured if spec is not None else ()
-    ranks = [(s.name == name, run in {p.run for p in s.points if p.run}, s.points[-1].x) for s in lines]
-    return ranks.index(max(ranks)) if ranks else 0
-
-
-def panels_of(spec: ChartSpec) -> list[ChartSpec]:
-    """The panels of a chart of many lines over time, which are shown one after the other; any other chart alone."""
-    return specs.panels(spec, most=len(spec.measured)) if specs.is_crowded(spec) else [spec]
-
-
-def panel_of(spec: ChartSpec, *, name: str = "", run: int | None = None) -> ChartSpec:
-    """The panel with the line with this name or this run."""
-    line = spec.measured[line_of(spec, name=name, run=run)] if spec.measured else None
-    return next((each for each in panels_of(spec) if line in each.measured), spec)
-
-
 class _Drawing:
     """Draws one chart into its grid."""
 
@@ -98,9 +80,9 @@ class _Drawing:
         self.name_room = max(map(cell_len, self.names)) if several else 0
         more = self.value_room + 3 + 4 * several  # with blanks and the mark
         wide = [7 + cell_len(each.short or each.name) for each in self.formulas]
-        named = [self.name_room if self.value_room else cell_len(name) for name in self.names]
-        fars = [len(self._far(each.points[-1])) for each in self.measured]
-        wide += [name * several + more + far for name, far in zip(named, fars, strict=True)]
+        for name, each in zip(self.names, self.measured, strict=True):
+            size = self.name_room if self.value_room else several * cell_len(name)
+            wide.append(size + more + len(self._far(each.points[-1])))
         most = max(more + min(10, self.name_room), 3 * width // 5) if width >= 40 else width // 2
         room = min(max(wide, default=0), most)
         if room - more < min(8, self.name_room):  # names say more than values
