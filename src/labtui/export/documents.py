@@ -153,7 +153,11 @@ def _least_height(spec: ChartSpec) -> float:
     if spec.x_axis == "names":
         return max(1.5, 0.8 + (0.29 if spec.kind == "bars" else 0.53) * len(spec.x_ticks))
     parts = panels(spec)  # else the names of many lines stand above each other
-    return 2.0 * rows_of(parts) if len(parts) > 1 else max(2.6, 0.8 + 0.3 * len(spec.measured))
+    return (
+        2.0 * rows_of(parts)
+        if len(parts) > 1
+        else max(3.4 if spec.over_time else 2.6, 0.8 + 0.3 * len(spec.measured))
+    )
 
 
 def answers_of(page: Page) -> list[Answer]:
@@ -176,5 +180,5 @@ def chart_height(page: Page) -> float:
     least, words = max(map(_least_height, page.charts)), _words_height(page)
     rows = [len(spec.x_ticks) if spec.x_axis == "names" else 9 for spec in page.charts]
     room, blocks = BOTTOM - TOP - _note_height(page), sum(map(block_height, page.blocks))
-    left = ((room - blocks - words, 0.8 * least), (room - blocks, least))
+    left = ((room - blocks - words, 0.9 * least), (room - blocks, least))
     return min(1.3 + 0.9 * max(rows), next((each for each, enough in left if each >= enough), room))

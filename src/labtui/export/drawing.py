@@ -233,9 +233,13 @@ def mark_numbers(spec: ChartSpec, series: Series) -> Iterable[tuple[Point, str, 
     """The numbers of the marks before the last, and their places: -1 left or below, 1 right or above, 0 beside.
 
     A rising line has room at its upper left; the lower of two marks, the ideal's included, is labelled on the other
-    side. The baseline's 1.00 has no number. In a panel of one line only the first mark has one, off the line.
+    side. The baseline's 1.00 has no number. In a panel of one line only the first mark has one, off the line; over the
+    batch only the best of all.
     """
     points, every = series.points, has_numbers(spec)
+    if spec.x_axis == "batch" and not every:
+        best = max(point.y for each in spec.measured for point in each.points)
+        yield from ((point, value_text(spec, point), 1, 1) for point in points[:-1] if point.y == best)
     for at, point in enumerate(points[:-1] if every else points[: len(points) > 1]):
         if not every and (spec.over_time or not is_panel(spec) or len(spec.measured) > 1):
             return
@@ -256,6 +260,12 @@ def x_ticks(spec: ChartSpec, xs: Sequence[float]) -> list[tuple[float, str]]:
     return [(x, clean(label)) for x, label in ticks]
 
 
+def y_steps(spec: ChartSpec) -> list[float]:
+    """Where y has ticks: in a panel of many every other one."""
+    steps = log_ticks(spec) if spec.y_log else y_ticks(*y_limits(spec))
+    return steps[:: 2 if is_panel(spec) and len(steps) > 4 else 1]
+
+
 def thin_ticks(axes: Any) -> None:
     """Leave out labels of x that would touch; the first and the last stay."""
     labels = [label for label in axes.get_xticklabels() if label.get_text()]
@@ -273,10 +283,11 @@ def y_limits(spec: ChartSpec) -> tuple[float, float]:
     if spec.y_log:
         return (ticks := log_ticks(spec))[0] / 1.1, ticks[-1]
     least = min(spec.y_from, lowest(spec, min(low, *(p.y if p.lo is None else p.lo for p in points))))
-    # PowerPoint counts its ticks from here
-    least = math.floor(100 * least + 1e-9) / 100 if spec.percent else least
     top = high + 0.06 * (high - max(least, 0.0)) if high > 0 else 1.0
-    return least * (1.1 if least < 0 else 1.0), min(top, 1.0) if spec.percent and high <= 1 else top
+    top = min(top, 1.0) if spec.percent and high <= 1 else top
+    if spec.percent or not has_numbers(spec):  # the axis begins and ends at a tick
+        least, *_, top = y_ticks(least, top)
+    return least * (1.1 if least < 0 else 1.0), top
 
 
 def with_start(spec: ChartSpec) -> ChartSpec:
@@ -298,8 +309,7 @@ def log_ticks(spec: ChartSpec) -> list[float]:
 
 
 def y_ticks(low: float, high: float) -> list[float]:
-    """Three to six round numbers between two limits."""
+    """Three to six round numbers, the first at most `low`, the last at least `high`."""
     from matplotlib.ticker import MaxNLocator
 
-    steps = MaxNLocator(nbins=6, steps=[1, 2, 5, 10]).tick_values(low, high)
-    return [float(y) for y in steps if low - 1e-9 <= y <= high + 1e-9]
+    return [float(y) for y in MaxNLocator(nbins=5, steps=[1, 2, 5, 10]).tick_values(low, high)]

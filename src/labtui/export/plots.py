@@ -302,8 +302,7 @@ def style_axes(axes: Axes, spec: ChartSpec) -> None:
     if drawing.has_numbers(spec) and not spec.percent:
         axes.yaxis.set_major_locator(NullLocator())
         return
-    steps = drawing.log_ticks(spec) if spec.y_log else drawing.y_ticks(*drawing.y_limits(spec))
-    steps = steps[:: 2 if drawing.is_panel(spec) and len(steps) > 4 else 1]
+    steps = drawing.y_steps(spec)
     texts = tick_texts(steps, percent=spec.percent)
     axes.set_yticks(steps, [text + drawing.UNITS.get(spec.unit, "") for text in texts])
     axes.grid(visible=True, axis="y")
@@ -425,7 +424,7 @@ def draw_lost(axes: Axes, spec: ChartSpec) -> None:
         bars = axes.barh(at, [100 * p.y for p in part.points], 0.55, starts, **shown)
         axes.bar_label(bars, labels, label_type="center", weight="bold", color=ink)
         for point in part.points:
-            if point.lo is not None and point.hi is not None and point.hi - point.lo > 0.002:
+            if point.lo is not None and point.hi is not None and point.hi - point.lo > 0.01:
                 ends = [left[point.x] + 100 * point.lo, left[point.x] + 100 * point.hi]
                 below = [rows[point.x] + 0.33 + 0.04 * order] * 2
                 axes.plot(ends, below, "|-", color=drawing.TEXT, lw=1.6, ms=7)
@@ -437,6 +436,6 @@ def draw_lost(axes: Axes, spec: ChartSpec) -> None:
         axes.annotate(text, (max(total, 0.0), rows[x]), **place)
     _set_rows(axes, [name for _, name in drawing.row_names(spec)])
     axes.set_xlim(1.02 * min(*reach, *left.values()), max(1.22 * max(left.values()), 1.02 * max(reach)))
-    axes.set_xlabel("points of efficiency")
+    axes.set_xlabel("points of efficiency" + "; the line below a part: its bounds" * (len(reach) > 2))
     _legend(axes, min(3, len(parts)))
     axes.set_title("")

@@ -253,7 +253,7 @@ class _Slides:
         self.y += max(heights) + _GAP
 
     def add_answers(self) -> None:
-        """Short answers in rows; long ones flow in two columns; a table, code or a picture takes the whole width."""
+        """Short answers in rows, long ones in two columns; with a table, code or a picture over the whole width."""
         answers = list(map(_with_question, documents.answers_of(self.page)))
         columns = documents.answer_columns(self.page)
         if columns and all(map(_is_text, itertools.chain(*answers))):
@@ -261,20 +261,13 @@ class _Slides:
                 self.add_row(answers[at : at + columns], columns)
             return
         blocks = list(itertools.chain(*answers))
-        flows: list[bool] = []  # from the last block on
-        for block in reversed(blocks):
-            flows.append(_is_text(block) and not (_leads(block) and flows[-1:] == [False]))
-        for is_text, found in itertools.groupby(zip(flows[::-1], blocks, strict=True), lambda pair: pair[0]):
-            shown = [block for _, block in found]
-            if is_text:
-                self.add_words(shown, columns=2)
-                continue
-            for at, block in enumerate(shown):
-                if leading := len(
-                    list(itertools.takewhile(_leads, shown[at:]))
-                ):  # they stay with what follows
-                    self.ensure_room(sum(map(documents.block_height, shown[at : at + leading + 1])))
-                self.add_block(block)
+        if all(map(_is_text, blocks)):
+            self.add_words(blocks, columns=2)
+            return
+        for at, block in enumerate(blocks):
+            if leading := len(list(itertools.takewhile(_leads, blocks[at:]))):  # they stay with what follows
+                self.ensure_room(sum(map(documents.block_height, blocks[at : at + leading + 1])))
+            self.add_block(block)
 
     def add_block(self, block: Block) -> None:
         if isinstance(block, Listing):
@@ -306,7 +299,9 @@ class _Slides:
 
     def add_table(self, block: Table) -> None:
         """A table, split between rows where it is longer than the slide; a short one stays in one piece."""
-        most = 18 if len(block.rows) <= 8 and len(block.headings) <= 7 else 14
+        most = (
+            18 if len(block.rows) <= 8 and len(block.headings) <= 7 else 14 if len(block.rows) <= 20 else 11
+        )
         fits = {size: _column_widths(block, size) for size in (18, 14, 11) if size <= most}
         whole = (at for at, wide in fits.items() if all(_row_lines(r, wide, at) == 1 for r in block.rows))
         size = next(whole, 11 if len(block.rows) > 12 else most)  # the largest at which no row wraps

@@ -3,6 +3,7 @@
 What python-pptx lacks is written as XML here: error bars, logarithmic axes, moved labels.
 """
 
+import copy
 import itertools
 import math
 from typing import Any
@@ -30,6 +31,7 @@ _PARTS = (
 )  # fmt: skip
 _MARKS = [xl.XL_MARKER_STYLE[name] for name in ("CIRCLE", "DIAMOND", "TRIANGLE", "SQUARE", "X", "PLUS")]
 _DASHES = {"amdahl": MSO_LINE_DASH_STYLE.ROUND_DOT, "gustafson": MSO_LINE_DASH_STYLE.DASH_DOT}
+_C = nsdecls("c")
 Box = tuple[float, float, float, float]
 
 
@@ -47,10 +49,7 @@ def add_chart(slide: Any, spec: ChartSpec, box: Box, *, named: bool = True, head
     if bars:
         _style_bars(chart, spec, box, named=named)
     else:
-        _style_lines(chart, spec, box, named=named)
-    if panel:  # all panels leave room for an axis title
-        area = chart._chartSpace.chart.plotArea
-        _move(area, "", 0.22, head / box[3], 0.74, 1 - (head + 0.65) / box[3], edge=True)
+        _style_lines(chart, spec, box, named=named, head=head)
     return chart
 
 
@@ -71,7 +70,7 @@ def _move(element: Any, after: str, x: float, y: float, *size: float, edge: bool
     mode = '<c:layoutTarget val="inner"/>' if size else ""
     mode += '<c:xMode val="edge"/><c:yMode val="edge"/>' if edge else ""
     place = "".join(f'<c:{tag} val="{at:.4f}"/>' for tag, at in zip("xywh", (x, y, *size), strict=False))
-    layout = parse_xml(f"<c:layout {nsdecls('c')}><c:manualLayout>{mode}{place}</c:manualLayout></c:layout>")
+    layout = parse_xml(f"<c:layout {_C}><c:manualLayout>{mode}{place}</c:manualLayout></c:layout>")
     element.insert(element.index(element.find(qn(after))) + 1 if after else 0, layout)
 
 
@@ -97,7 +96,7 @@ def _add_error_bars(native: Any, spec: ChartSpec, series: Series, xs: list[float
         parts += f'<c:{tag}><c:numLit><c:ptCount val="{len(xs)}"/>{rows}</c:numLit></c:{tag}>'
     kind = '<c:errBarType val="both"/><c:errValType val="cust"/><c:noEndCap val="0"/>'
     before = next(each for each in map(native._element.find, (qn("c:xVal"), qn("c:cat"))) if each is not None)
-    before.addprevious(parse_xml(f'<c:errBars {nsdecls("c")}><c:errDir val="y"/>{kind}{parts}</c:errBars>'))
+    before.addprevious(parse_xml(f'<c:errBars {_C}><c:errDir val="y"/>{kind}{parts}</c:errBars>'))
 
 
 def _style_axes(chart: Any, title: str) -> tuple[Any, Any]:
@@ -144,7 +143,7 @@ def _line_data(spec: ChartSpec) -> tuple[Any, Any]:
     return xl.XL_CHART_TYPE.XY_SCATTER_LINES, data
 
 
-def _style_lines(chart: Any, spec: ChartSpec, box: Box, *, named: bool) -> None:
+def _style_lines(chart: Any, spec: ChartSpec, box: Box, *, named: bool, head: float) -> None:
     """Set style, error bars and labels of all lines; labels at line ends do not touch."""
     drawn, height = _drawn_series(spec), box[3] * 72
     seen, texts = looks(spec.measured), drawing.end_texts(spec, named=named)
@@ -169,12 +168,17 @@ def _style_lines(chart: Any, spec: ChartSpec, box: Box, *, named: bool) -> None:
                 label = _add_label(native, _x_values(spec, series).index(point.x), text, colour, side)
                 _move(label, "c:idx", 0, -y * 10 / height)
         ends += [(native, series, texts[series.name], colour)] if series.name in texts else []
-    low, high = _axes(chart, spec, named=named and len(seen) > 1)
+    low, high, left = _axes(chart, spec)
+    right = min(0.3 + max((drawing.inches(text, 16) for text in texts.values()), default=0), box[2] / 2)
+    left, right = (0.22 * box[2], 0.27 * box[2]) if head else (left, right)  # all panels alike
+    top = head or 0.6
+    wide, tall = box[2] - left - right, box[3] - top - 0.65
+    places = (left / box[2], top / box[3], wide / box[2], tall / box[3])
+    _move(chart._chartSpace.chart.plotArea, "", *places, edge=True)
     scale, place = (math.log if log else float for log in (spec.y_log, spec.x_log))
-    share = height * 0.68 / (scale(high) - scale(low))
+    share = tall * 72 / (scale(high) - scale(low))
     across = chart.category_axis
-    # the plot is about 0.8 of the width
-    inch = 0.8 * box[2] / (place(across.maximum_scale) - place(across.minimum_scale))
+    inch = wide / (place(across.maximum_scale) - place(across.minimum_scale))
     farthest = max((place(series.points[-1].x) for _, series, *_ in ends), default=0.0)
     gaps = {series.name: inch * (farthest - place(series.points[-1].x)) for _, series, *_ in ends}
     for early in (False, True):  # where its name fits, a line that ends early has it there, crossed by others
@@ -210,47 +214,46 @@ def _mark_points(native: Any, spec: ChartSpec, series: Series, look: Look) -> No
         (edge if marker is native.marker else inside).theme_color = THEME.BACKGROUND_1
 
 
-def _axes(chart: Any, spec: ChartSpec, *, named: bool) -> tuple[float, float]:
-    """Set scales and tick labels of both axes, with room for labels at the lines' ends; return the limits of y."""
+def _axes(chart: Any, spec: ChartSpec) -> tuple[float, float, float]:
+    """Set scales and tick labels of both axes; return the limits of y, and the width of its labels in inches."""
     xs, panel = [p.x for s in spec.series if s.role != "fit" for p in s.points], drawing.is_panel(spec)
     across, up = _style_axes(chart, clean(spec.x_title))
     first, last = min(xs), max(xs)
+    across.maximum_scale = last * 1.03**spec.x_log  # LibreOffice cuts a mark at the end of a logarithmic axis
     if spec.x_log:
         _set_log(across, 4 if panel else 2)
-        across.minimum_scale, across.maximum_scale = first / (1 if panel else 2), last * 2.8
-        _set_format(across, f'[>{last * 1.01}]"";[<{first * 0.99}]"";#,##0')  # 2 to the 7th is just below 128
+        across.minimum_scale = first / (1 if panel else 2)
+        _set_format(across, f'[<{first * 0.99}]"";#,##0')
     else:
         span, ticks = last - first or 1.0, [x for x, _ in drawing.x_ticks(spec, xs)]
-        step = min((b - a for a, b in itertools.pairwise(ticks)), default=1.0)
-        step = span / (2 if panel else 6) if spec.over_time else step
-        crowded = step < span / drawing.MAX_TICKS
-        step = 2 ** math.ceil(math.log2(span / drawing.MAX_TICKS)) if crowded else max(1, round(step))
+        least = min((b - a for a, b in itertools.pairwise(ticks[spec.over_time :])), default=1.0)
+        step = max(round(least), math.ceil(span / drawing.MAX_TICKS))
         across.minimum_scale = 0 if spec.over_time or first <= step else first - step
-        across.maximum_scale = last + span * (0.22 if spec.over_time and not (named or panel) else 0.45)
         across.major_unit = float(step)
-        # a format hides two kinds of numbers: of several that nobody ran, all stand on the axis
+        # a format hides one kind of numbers: of several that nobody ran, all stand on the axis
         missing = [x for x in range(step, int(last), step) if x not in ticks and not spec.over_time]
         hidden = missing[0] if len(missing) == 1 else 0 if first <= step else f"{first - step:g}"
-        _set_format(across, f'[>{last:g}]"";[={hidden}]"";#,###')
+        _set_format(across, f'[={hidden}]"";#,###')
     low, high = drawing.y_limits(spec)
+    steps = drawing.y_steps(spec)
     if spec.y_log:
         low, second, *_ = ticks = drawing.log_ticks(spec)
         high = ticks[-1]
         _set_log(up, second / low)
+    else:
+        up.major_unit = steps[1] - steps[0]
     up.minimum_scale, up.maximum_scale = low, high
     if has_numbers(spec) and not spec.percent:
         up.tick_label_position = xl.XL_TICK_LABEL_POSITION.NONE
-        return low, high
+        return low, high, 0.1
     up.has_major_gridlines = True
     up.major_gridlines.format.line.color.theme_color = GRID
-    steps = [] if spec.y_log else drawing.y_ticks(low, high)
-    places = max((len(text.partition(".")[2]) for text in tick_texts(steps, percent=True)), default=0)
+    texts = tick_texts(steps, percent=spec.percent)
+    places = max((len(text.partition(".")[2]) for text in texts if not spec.y_log), default=0)
     digits = f"0.{'0' * places}".rstrip(".") if spec.percent else "#,##0.###" if high < 10 else "#,##0"
     digits = "[<0.000009]0E+0;[<0.0009]0.0000#;General" if spec.y_log and low < 1 else digits
-    _set_format(up, digits + drawing.UNITS.get(spec.unit, "").replace("×", '"×"'))
-    if len(steps) > 1:
-        up.major_unit = (steps[1] - steps[0]) * (2 if panel and len(steps) > 4 else 1)
-    return low, high
+    _set_format(up, digits + (unit := drawing.UNITS.get(spec.unit, "")).replace("×", '"×"'))
+    return low, high, 0.2 + max(drawing.inches(text + unit) for text in texts)
 
 
 def _set_format(axis: Any, form: str) -> None:
@@ -258,7 +261,7 @@ def _set_format(axis: Any, form: str) -> None:
 
 
 def _set_log(axis: Any, base: float) -> None:
-    axis._element.find(qn("c:scaling")).insert(0, parse_xml(f'<c:logBase {nsdecls("c")} val="{base:g}"/>'))
+    axis._element.find(qn("c:scaling")).insert(0, parse_xml(f'<c:logBase {_C} val="{base:g}"/>'))
     axis.major_unit = float(base)
 
 
@@ -296,24 +299,33 @@ def _bounds_within(point: Point, scale: float) -> str:
     return f"\n{text}" if 0 < drawing.inches(text) < scale * point.y else ""
 
 
+def _draw_as_line(series: Any) -> None:
+    """Draw a series of bars as a line over the others."""
+    bars, unmarked = series.getparent(), parse_xml(f'<c:marker {_C}><c:symbol val="none"/></c:marker>')
+    series.find(qn("c:spPr")).addnext(unmarked)
+    series.append(parse_xml(f'<c:smooth {_C} val="0"/>'))
+    line = parse_xml(f'<c:lineChart {_C}><c:grouping val="standard"/><c:marker val="1"/></c:lineChart>')
+    line.insert(1, series)
+    line.extend(map(copy.copy, bars.findall(qn("c:axId"))))
+    bars.addnext(line)
+
+
 def _style_bars(chart: Any, spec: ChartSpec, box: Box, *, named: bool) -> None:
     seen, lost, flat = looks(spec.measured), spec.kind == "stacked", spec.x_axis == "names"
     plot, shown = chart.plots[0], _bar_series(spec)
     inside = any(series.role == "ideal" for series in shown)  # an outline around one bar or beside several
     side = xl.XL_LABEL_POSITION.INSIDE_END if inside else xl.XL_LABEL_POSITION.OUTSIDE_END
     side = xl.XL_LABEL_POSITION.CENTER if lost else side
-    plot.gap_width, plot.overlap = 60, 100 if lost or (inside and len(shown) == 2) else -4
+    plot.gap_width, plot.overlap = 60, 100 if lost else -4
     longest = max(sum(p.y for s in shown for p in s.points if p.x == x) for x, _ in spec.x_ticks)
     scale = 6 / longest if box[3] > 0.8 + 0.8 * len(spec.x_ticks) else 0.0  # else a bar has room for one line
     best, top = drawing.best_bar(spec), 1.15 * max(p.y + bounds(p)[1] for s in shown for p in s.points)
     for native, series in zip(plot.series, shown, strict=True):
         if series.role == "ideal":
-            native.format.fill.background()
-            native.format.line.color.theme_color = QUIET
+            native.format.line.color.theme_color, native.format.line.width = QUIET, Pt(1.5)
             native.format.line.dash_style = MSO_LINE_DASH_STYLE.DASH
-            last = len(series.points) - 1  # of the last bar an error bar may reach beyond the ideal
-            label = _add_label(native, last, "ideal", QUIET, xl.XL_LABEL_POSITION.OUTSIDE_END)
-            _move(label, "c:idx", 0, (series.points[last].y / top - 1 / 1.15) * 0.68)
+            _add_label(native, len(series.points) - 1, "ideal", QUIET, xl.XL_LABEL_POSITION.ABOVE)
+            _draw_as_line(native._element)
             continue
         _add_error_bars(native, spec, series, [x for x, _ in _categories(spec)])
         fill = native.format.fill
@@ -342,9 +354,6 @@ def _style_bars(chart: Any, spec: ChartSpec, box: Box, *, named: bool) -> None:
         chart.has_legend = True
         chart.legend.position, chart.legend.include_in_layout = xl.XL_LEGEND_POSITION.TOP, False
         chart.legend.font.size = Pt(drawing.TEXT_SIZE)
-        for at in range(len(seen), len(shown)):  # the ideal has its label
-            hidden = f'<c:legendEntry {nsdecls("c")}><c:idx val="{at}"/><c:delete val="1"/></c:legendEntry>'
-            chart.legend._element.find(qn("c:legendPos")).addnext(parse_xml(hidden))
     _, up = _style_axes(chart, drawing.rows_label(spec) if flat else clean(spec.x_label))
     up.tick_label_position = xl.XL_TICK_LABEL_POSITION.NONE
     if not lost:

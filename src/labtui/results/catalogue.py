@@ -332,7 +332,7 @@ def _which_runs(runs: Sequence[MeasuredRun], drawn: Iterable[Mapping[int, Point]
         tasks = ", ".join(sorted({run.task_id for run in runs if run.task_id}))
         among = f" in task{'s' if ',' in tasks else ''} {tasks}" if tasks else ""
         which = f"run{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
-        yield f"Of each policy and batch the newest with the usual batch per GPU{among}: {which}."
+        yield f"A mark is the newest run of its policy and batch, at the usual batch per GPU{among}: {which}."
 
 
 def _rate_chart(rates: Sequence[Series]) -> ChartSpec:
