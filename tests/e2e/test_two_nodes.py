@@ -107,7 +107,7 @@ def submitted(labtui: Labtui, pair: Cluster, *words: str) -> tuple[str, Path]:
     """A job of two ranks, one on each node: its id and where its standard output lies."""
     before = set(pair.jobs())
     labtui("submit", "1", "--gpus", "2", "--yes", "--force", "a test", "--again", *words)
-    wait_until(lambda: set(pair.jobs()) > before, what="the job")
+    wait_until(lambda: bool(set(pair.jobs()) - before), what="the job")  # Slurm forgets old jobs meanwhile
     (job,) = set(pair.jobs()) - before
     output = pair.as_root("scontrol", "show", "job", job).out
     return job, pair.outside(output.split("StdOut=")[1].split()[0])
