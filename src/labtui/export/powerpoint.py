@@ -256,18 +256,19 @@ class _Slides:
         """Short answers in rows, long ones in two columns; with a table, code or a picture over the whole width."""
         answers = list(map(_with_question, documents.answers_of(self.page)))
         columns = documents.answer_columns(self.page)
-        if columns and all(map(_is_text, itertools.chain(*answers))):
+        blocks = list(itertools.chain(*answers))
+        if not all(map(_is_text, blocks)):
+            for at, block in enumerate(blocks):
+                leading = len(list(itertools.takewhile(_leads, blocks[at:])))  # they stay with what follows
+                self.ensure_room(
+                    sum(map(documents.block_height, blocks[at : at + leading + 1])) * (leading > 0)
+                )
+                self.add_block(block)
+        elif columns:
             for at in range(0, len(answers), columns):
                 self.add_row(answers[at : at + columns], columns)
-            return
-        blocks = list(itertools.chain(*answers))
-        if all(map(_is_text, blocks)):
+        else:
             self.add_words(blocks, columns=2)
-            return
-        for at, block in enumerate(blocks):
-            if leading := len(list(itertools.takewhile(_leads, blocks[at:]))):  # they stay with what follows
-                self.ensure_room(sum(map(documents.block_height, blocks[at : at + leading + 1])))
-            self.add_block(block)
 
     def add_block(self, block: Block) -> None:
         if isinstance(block, Listing):

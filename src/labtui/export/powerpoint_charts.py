@@ -45,7 +45,7 @@ def add_chart(slide: Any, spec: ChartSpec, box: Box, *, named: bool = True, head
     title = clean(spec.heading if panel else spec.y_title)
     size = drawing.TEXT_SIZE if panel else 17
     _set_font(_set_text(chart.chart_title.text_frame, title), THEME.TEXT_1, bold=True, size=size)
-    _move(chart._chartSpace.chart.find(qn("c:title")), "c:tx", 0.01, 0.0, edge=True)
+    _move(chart._chartSpace.chart.find(qn("c:title")), "c:tx", 0.01, 0.1 * (not panel) / box[3], edge=True)
     if bars:
         _style_bars(chart, spec, box, named=named)
     else:
