@@ -65,7 +65,10 @@ def test_plot_of_a_log_without_epochs_draws_nothing_and_else_each_format_named(t
 
 
 def test_export_writes_everything(stored, command, monkeypatch):  # noqa: F811
+    sampler = "timestamp, index, utilization.gpu\n2025/11/21 09:40:50.000, 0, 97\n"
+    (stored / "logs" / "ResNet50.41.gpu.csv").write_text(sampler)
     captured = command(["export", "--json"])
+    assert "Too few samples for a chart of the GPU use: job 41.\n" in captured.err
     written = [*map(Path, json.loads(captured.out)["files"])]
     assert captured.err.startswith("Writing tables, plots and slides ...\n1 of ")
     names = {path.relative_to(stored).as_posix() for path in written}

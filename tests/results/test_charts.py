@@ -66,8 +66,8 @@ def test_cpu_against_gpu_whose_sequential_run_is_no_point_of_a_scaling_line():
         assert [round(point.y, 3) for point in time.series[0].points] == [215, 14.308]
         assert "15.0 times" in time.notes[0]
         assert time.view == "time" and "times as fast as the CPU" in time.message
-    assert rate.view == "throughput" and [point.label for point in rate.series[0].points] == ["233", "3,495"]
-    assert rate.message == "One GPU trains on 3,495 images per second, the CPU on 233"
+    assert rate.view == "throughput" and [point.label for point in rate.series[0].points] == ["233", "3,490"]
+    assert rate.message == "One GPU trains on 3,490 images per second, the CPU on 233"
     (line,) = scaling_lines(compute_results([*read_logs(BOTH[0]), *read_logs(*CPU_GPU)]).rows)
     assert [row.batch_size for row in line.rows] == [2048, 4096, 8192]
     assert [row.n_gpus for line in scaling_lines(results_of(*CPU_GPU).rows) for row in line.rows] == [1]
@@ -86,7 +86,10 @@ def test_two_series_of_one_network_are_told_apart_and_two_networks_compared_on_t
     runs = [run(n, [9, 12 / n]) for n in (1, 2, 4)]
     runs += [run(n, [9, 40 / n], model="ResNet152") for n in (2, 4)]
     lines = scaling_lines(compute_results(runs, images=50_000).rows)
-    assert scaling_message(lines, {"throughput"}).endswith("on 2 and 4 GPUs")
+    said = "On four GPUs, 16,667 images per second (ResNet50), 5,000 (ResNet152)"
+    assert (
+        scaling_message(lines, {"throughput"}) == scaling_message(lines, {"throughput", "epoch-time"}) == said
+    )
 
 
 def test_the_parts_of_what_is_lost_add_up_in_the_digits_shown():
@@ -244,7 +247,7 @@ def test_one_network_has_its_analysis_several_what_compares_them_and_what_says_n
     assert len(drawn) == 6 and sum(each.name != each.group for each in drawn) == 1, "of repeats which is said"
     made = [run(0, [9, 5], model=f"net {at}") for at in range(1, 5)]
     many = compute_results([*made, *(run(0, [9, 5], model=f"net {at}") for at in range(5, 8))])
-    assert "epochs" in by_key(catalogue(many)) and "epochs" not in by_key(lab_charts(many))
+    assert "epochs" in by_key(catalogue(many)) and "epochs" in by_key(lab_charts(many)), "as on the screen"
     learned = [run(0, [9, 5, 5], model="net 0", run_id=n, source=f"{n}.out") for n in (2, 9, 7)]
     telling = [("accuracy", [*learned, run(0, [9, 5], model="net 0", run_id=10)]), ("loss", made)]
     telling = [
@@ -311,6 +314,12 @@ def test_a_title_beside_whole_trainings_says_what_is_faster(told, says):
     charts = by_key(catalogue(results))
     speedup, whole = charts["speedup"], charts["whole-training"]
     assert whole.message == "The whole training of ResNet50 takes 263 s on two GPUs, 262 s on one GPU"
+    hours = charts["gpu-hours"]
+    assert hours.message.endswith("costs 0.146 GPU-hours on two GPUs, 0.073 GPU-hours on one GPU")
+    assert [value_text(hours, point, seconds=True) for point in hours.series[0].points] == [
+        "0.073 GPU-h",
+        "0.146 GPU-h",
+    ]
     assert "whole training, s" in text_table(results.rows, ANSWER) and speedup.message.startswith(says)
     assert "a whole training's time includes it" in speedup.notes[0]
 
@@ -318,8 +327,10 @@ def test_a_title_beside_whole_trainings_says_what_is_faster(told, says):
 def test_an_epochs_time_is_not_titled_with_an_efficiency():
     runs = [run(n, [9, s / n ** (1 - 2 / s)], data_set=f"{s}") for n in (1, 2, 4) for s in (8, 40)]
     charts = by_key(task_charts(compute_results(runs, images=50_000)))
-    assert "efficiency" in charts["efficiency"].message and "takes 10.7 s" in charts["epoch-time"].message
+    assert "efficiency" in charts["efficiency"].message and charts["epoch-time"].message.endswith(
+        "takes 2.83 s (8), 10.7 (40)"
+    )
     rated = [run(n, [9, 20 / n], data_set=s, framework="pytorch", images=8192) for n in (1, 2) for s in "abc"]
     lines = scaling_lines(compute_results(rated).rows)
-    assert scaling_message(lines, {"epoch-time"}).endswith("takes 10.0 s on two GPUs, 20.0 s on one")
-    assert scaling_message(lines, {"speedup"}).endswith("as many images per second as one")
+    assert scaling_message(lines, {"epoch-time"}) == "On two GPUs, an epoch takes 10.0 s"
+    assert scaling_message(lines, {"speedup", "efficiency"}) == "On two GPUs, the speedup is 2.00"

@@ -5,8 +5,8 @@ import pytest
 from labtui.results.catalogue import catalogue
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_reports
-from labtui.results.messages import loss_message, loss_remarks
-from labtui.results.report import losses_text
+from labtui.results.messages import loss_message
+from labtui.results.report import loss_remarks, losses_text
 from labtui.results.rows import ResultRow, Results
 from labtui.results.scaling import INDEPENDENT, ONE_BATCH, lost_efficiency, scaling_lines
 from labtui.training_logs.reader import parse_log

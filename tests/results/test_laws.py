@@ -46,12 +46,15 @@ def test_karp_flatt_turns_the_bounds_and_means_nothing_for_one_nor_a_law_for_two
 
 
 def test_many_exact_points_leave_nothing_to_say():
-    for law in ("gustafson", "amdahl"):  # the short report tells the one that fits best
+    both = []
+    for law in ("gustafson", "amdahl"):  # the short report tells the one that fits best, of all lines
         times = {n: 100 / law_speedup(law, 0.1, n) for n in (1, 2, 4, 8, 16)}
-        results = compute_results([run(n, [200, t, t, t], batch=2048 * n) for n, t in times.items()])
-        told = [line for line in short_report(results).splitlines() if "of each speedup" in line]
-        assert [line.split(",")[0] for line in told] == [law.capitalize()]
-    amdahl = results.fits[0]
+        made = [run(n, [200, t, t, t], batch=2048 * n, model=law) for n, t in times.items()]
+        for runs in (made, both := [*both, *made]):
+            told = short_report(results := compute_results(runs)).splitlines()
+            told = [line.partition(",")[0] for line in told if "of each speedup" in line]
+            assert told == [law.capitalize()] if runs is made else len(set(told)) == 1
+    amdahl = (results := compute_results(made)).fits[0]
     assert amdahl.remarks == () and amdahl.n_gpus == tuple(times)
     assert amdahl.serial_fraction.value == pytest.approx(0.1, abs=1e-9)
     (outlook,) = outlooks(results.rows)
@@ -85,6 +88,7 @@ def test_a_fit_that_means_little_says_why(times, says):
     assert ["256 images per GPU" in text for text in told] == [True, False] and "within 1.8 % of" in told[0]
     assert told[0].count("Amdahl") == told[0].count("of each speedup, fits best") == 2
     assert "'All of these: 3 sizes are too few" in str(law_lines(twice.fits))
+    assert "3 sizes are too few" in (short := short_report(twice)) and "As printed" not in short
     tunings = [(("lr_policy", name),) for name in ("naive", "linear")]
     found = compute_results(run(n, [9, 9 / n], tuning=tuning) for n in (1, 2, 4) for tuning in tunings)
     assert "ResNet50, naive, 2" in fit_sentences(found.fits)[-1]

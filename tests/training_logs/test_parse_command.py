@@ -119,16 +119,11 @@ def test_in_a_window_the_table_is_stacked_and_no_cell_is_broken(tmp_path):
     metrics = "loss: 0.1125 - accuracy: 0.2125 - val_loss: 0.3125"
     log.write_text(f"Epoch 1/1\n196/196 - 220s - {metrics} - 220s/epoch - 1s/step\n")
     (one,) = parse_files([str(log)])
-    whole = file_text(one).splitlines()
-    table = [line.split() for line in whole[-2:]]
+    cells = set("".join(file_text(one).splitlines(keepends=True)[-2:]).split())
     for width in (80, 60, 40):
         lines = file_text(one, width).splitlines()[3:]
-        assert max(map(len, lines)) <= width
-        first = next(place for place, line in enumerate(lines) if line.split()[:1] == ["epoch"])
-        shown = [line.split() for line in lines[first:] if line.strip()]
-        assert [row[0] for row in shown] == ["epoch", "1"] * (len(shown) // 2)
-        assert [cell for row in shown[0::2] for cell in row[1:]] == table[0][1:]
-        assert [cell for row in shown[1::2] for cell in row[1:]] == table[1][1:]
+        assert max(map(len, lines)) <= width and cells <= set(" ".join(lines).split())
+        assert sum(line.split()[:1] == ["epoch"] for line in lines) > 1, "each part names its epoch"
 
 
 @pytest.mark.parametrize("variant", ["lines", "joined", "lines3", "joined3", "pytorch", "pytorch-ranks"])

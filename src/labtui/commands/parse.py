@@ -246,7 +246,7 @@ def _program_title(run: ParsedRun, program: Program) -> str:
     """``pi, 4 processes, 1,198.300 ±0.005 ms``, where the uncertainty is that of the printed digits."""
     size = (f"size {run.size}",) if run.size else ()
     shown = [sample.seconds.scaled(1000 if program.shown_in == "ms" else 1) for sample in run.epochs]
-    places = [numbers.decimals(time.half_width or 0.5, most=9) for time in shown]
+    places = [max(0, numbers.decimals(time.half_width or 0.5, most=9)) for time in shown]
     times = (
         f"{time.value:,.{place}f}{numbers.plus_minus(time.half_width, place)} {program.shown_in}"
         for time, place in zip(shown, places, strict=True)

@@ -164,7 +164,7 @@ def run_why(args: argparse.Namespace) -> int:
 
     results = given.results(args.images) if args.json else given.named(given.results(args.images))
     lines = scaling_lines(results.measured)
-    rows = [row for line in lines for row in line.compared[:0:-1] if lost_efficiency(row)]
+    rows = [row for line in lines for row in line.compared[1:] if lost_efficiency(row)]
     if args.json:
         print_json({"rows": [loss_json(row) for row in rows]})
     else:

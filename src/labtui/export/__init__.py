@@ -30,6 +30,8 @@ from labtui.export.tables import csv_text, escape_markdown, markdown_text
 from labtui.lab.edition import DECKS
 from labtui.results.catalogue import job_gpu_chart, lab_charts, with_unique_keys
 from labtui.results.charts import ChartSpec
+from labtui.results.grouping import natural
+from labtui.results.measured import grouped
 from labtui.results.rows import Results
 from labtui.session.folder import LabFolder
 
@@ -90,6 +92,10 @@ def export_lab(
         f"{name} is of an earlier export." for name in sorted(others) if ((out or lab.path) / name).exists()
     )
     notes = (*kept, *old, *notes)
+    known = {use.run.job_id for use in contents.measurements.uses if use.steady is not None}
+    if plots and (jobs := {use.run.job_id for use in contents.measurements.uses} - known):
+        listed = ", ".join(sorted(jobs, key=natural))
+        notes = (*notes, f"Too few samples for a chart of the GPU use: job {listed}.")
     if not contents.results.measured and not contents.results.programs:
         notes = ("There is no steady epoch time yet, so tables and charts have nothing to show.", *notes)
     return ExportReport(written, tuple(dict.fromkeys(notes)))
@@ -170,13 +176,17 @@ def lab_plots(measurements: Measurements, results: Results) -> tuple[ChartSpec, 
     """Every chart of a lab or of some logs once: those of the runs, then of each job whose GPU utilisation is known."""
     charts = list(lab_charts(results))
     known = {
-        use.run.source: use.run
-        for use in measurements.uses
-        if use.steady is not None and use.run.mark != "small"
+        use.run.source for use in measurements.uses if use.steady is not None and use.run.mark != "small"
     }
-    for source, run in known.items():
-        chart = job_gpu_chart(measurements.samples[source], run.job_id, log=Path(source).name)
-        charts.append(replace(chart, mark=run.mark))
+    shown = (use for use in measurements.uses if use.run.source in known)
+    for source, uses in grouped(shown, lambda use: use.run.source).items():
+        run, name = uses[0].run, Path(source).name
+        rows = (
+            (row.name, row.counted) for row in results.rows if any(use.run in row.members for use in uses)
+        )
+        told = (", ".join(dict.fromkeys(texts)) for texts in zip(*rows, strict=True))
+        of = ", ".join([f"job {run.job_id}" if run.job_id else name, " on ".join(told)])
+        charts.append(replace(job_gpu_chart(measurements.samples[source], of, log=name), mark=run.mark))
     return with_unique_keys(charts)
 
 

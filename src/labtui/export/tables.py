@@ -85,15 +85,15 @@ def results_message(results: Results) -> str:
 
 
 def readings_message(results: Results) -> str:
-    """What whole seconds make of a speedup: ``Whole seconds flatter: 2.80× as printed, 2.53× when read precisely``."""
-    ratios = [(r.as_printed.speedup, r.speedup) for r in results.measured if r.speedup and r.processes > 1]
-    read = [(printed, precise) for printed, precise in ratios if printed is not None]
-    printed, precise = max(read, key=lambda both: abs(both[0] - both[1].value), default=(0.0, None))
-    if precise is None:
+    """What whole seconds make of a speedup: ``ResNet50 on four GPUs: 2.80× as printed, 2.53× when read precisely``."""
+    read = [row for row in results.measured if row.speedup and row.as_printed.speedup and row.processes > 1]
+    gaps = [abs((row.as_printed.speedup or 0.0) - messages.value_of(row.speedup)) for row in read]
+    if not read:
         return ""
-    whole, exact = f"{numbers.ratio_text(printed)}×", _times(precise)
-    how = "flatter" if printed > precise.value else "understate"
-    told = f"Whole seconds {how}: {whole} as printed, {exact} when read precisely"
+    row = read[gaps.index(max(gaps))]
+    whole, exact = f"{numbers.ratio_text(row.as_printed.speedup)}×", _times(row.speedup)
+    where = f"{messages.named(row)} on {messages.count_words(row.processes)}"
+    told = f"{where}: {whole} as printed, {exact} when read precisely"
     return told if whole != exact else f"Both readings agree: {exact}"
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from labtui.domain.run import run_numbers
 from labtui.results import charts as specs
 from labtui.results import measured, messages, scaling_charts
 from labtui.results.charts import ChartSpec, Look, Point, Series, distinct, interval_point, make_chart, slug
@@ -87,8 +88,7 @@ def lab_charts(results: Results) -> tuple[ChartSpec, ...]:
     ]
     alone = [chart.series for chart in named]  # where all others have a single mark, it is nothing else
     together = (c for c in _charts(results, None) if several and not c.model and c.series not in alone)
-    few = (chart for chart in together if chart.x_axis != "epochs" or len(chart.measured) <= MAX_LINES)
-    return with_unique_keys([*named, *few])
+    return with_unique_keys([*named, *together])
 
 
 def _charts(results: Results, model: str | None) -> list[ChartSpec]:
@@ -115,7 +115,7 @@ def _charts_of(results: Results, *, alone: bool) -> Iterable[ChartSpec]:
     by_unit = grouped(lines, lambda line: line.last.configuration.unit)
     if alone:
         yield from scaling_charts.cpu_gpu_charts(results.rows)
-    for quantity in (*messages.SCALING, "whole-training"):
+    for quantity in (*messages.SCALING, *specs.OF_WHOLE):
         for unit, alike in by_unit.items():  # images and tokens share no axis
             chart = scaling_charts.quantity_chart(quantity, alike, results.rows)
             yield replace(chart, key=f"{chart.key}-{unit}") if len(by_unit) > 1 else chart
@@ -129,13 +129,12 @@ def _charts_of(results: Results, *, alone: bool) -> Iterable[ChartSpec]:
     told = any(chart.family == "error" for chart in studies)  # an error is what its accuracy lacks
     repeats: dict[int | None, str] = {}
     if not alone and len(_lines(results)) > MAX_LINES:
-        rows = []
-        for row in results.rows:
-            run = measured.newest(row.members) or row.members[-1]
-            rows.append(replace(row, members=(run,)))
-            if len(row.members) > 1:
-                repeats[run.run_id] = f"{len(row.members)} runs of {row.name}: {run.who} is drawn."
-        results = of_rows(results, rows)
+        kept = [(row, measured.newest(row.members) or row.members[-1]) for row in results.rows]
+        several = ((row, run) for row, run in kept if len(row.members) > 1)
+        repeats = {
+            run.run_id: f"{len(row.members)} runs of {row.name}: {run.who} is drawn." for row, run in several
+        }
+        results = of_rows(results, [replace(row, members=(run,)) for row, run in kept])
     rows_without = [row for row in results.rows if not any(map(accuracy_curves, row.members))]
     losses = _lines_of(replace(results, rows=tuple(rows_without)), {"loss": "", "val_loss": ", validation"})
     learned = [] if told else [accuracy_chart(results), _over_epochs("loss", losses)]
@@ -307,7 +306,7 @@ def study_charts(results: Results) -> Iterator[ChartSpec]:
     batches = sorted({batch for line in lines.values() for batch in line})
     sizes = {run.run.n_gpus for run in tuned if run.run.batch_size in batches[-1:]}
     alone = batches[0] if len(batches) == len(lines) == 1 < len(sizes) else 0  # then its sizes are compared
-    over: dict[str, Any] = {"notes": tuple(_which_runs(tuned, lines.values()))}
+    over: dict[str, Any] = {"notes": _which_runs(lines.values())}
     if alone:
         lines, over = _tops_by_policy(tuned, "n_gpus"), {"x_label": "GPUs", "title": "Accuracy over GPUs"}
     where = f", on {devices(*sizes)}" if len(sizes) == 1 < len(lines) else ""
@@ -325,14 +324,11 @@ def study_charts(results: Results) -> Iterator[ChartSpec]:
     yield specs.doubling_axes(chart)
 
 
-def _which_runs(runs: Sequence[MeasuredRun], drawn: Iterable[Mapping[int, Point]]) -> Iterator[str]:
-    """The runs that a chart over the batch shows."""
+def _which_runs(drawn: Iterable[Mapping[int, Point]]) -> tuple[str, ...]:
+    """A note on the runs that a chart over the batch shows; nothing for logs, whose runs have no numbers."""
     numbers = sorted({point.run for line in drawn for point in line.values() if point.run})
-    if numbers:
-        tasks = ", ".join(sorted({run.task_id for run in runs if run.task_id}))
-        among = f" in task{'s' if ',' in tasks else ''} {tasks}" if tasks else ""
-        which = f"run{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
-        yield f"A mark is the newest run of its policy and batch, at the usual batch per GPU{among}: {which}."
+    told = "A mark is the newest run of its policy and batch, at the usual batch per GPU"
+    return (f"{told}: {run_numbers(numbers).lower()}.",) if numbers else ()
 
 
 def _rate_chart(rates: Sequence[Series]) -> ChartSpec:
@@ -392,8 +388,8 @@ def _over_epochs(family: str, series: Sequence[Series], **fields: Any) -> ChartS
 # --------------------------------------------------------------------------- GPU utilisation
 
 
-def job_gpu_chart(samples: Sequence[GpuSample], job_id: str = "", *, log: str = "") -> ChartSpec:
-    """Utilisation of each GPU over a job, named after its id, else its `log`."""
+def job_gpu_chart(samples: Sequence[GpuSample], of: str = "", *, log: str = "") -> ChartSpec:
+    """Utilisation of each GPU over a job; its title ends with `of`, its key with the name of the `log`."""
     origin = min(sample.at for sample in samples)
     series = []
     for at, mine in sorted(grouped(samples, lambda sample: sample.index).items()):
@@ -406,6 +402,6 @@ def job_gpu_chart(samples: Sequence[GpuSample], job_id: str = "", *, log: str = 
     return make_chart(
         "gpu-utilization",
         [each for each in series if each.points],
-        key=f"gpu-utilization-{slug(log.rpartition('.')[0] or log or job_id)}",
-        of=f"job {job_id}" if job_id else log,
+        key=f"gpu-utilization-{slug(log.rpartition('.')[0] or log)}",
+        of=of,
     )

@@ -30,6 +30,8 @@ HUES, TONES, MARKS = 5, 4, 6
 """The numbers of colours of a drawer, of the tones of each, and of its marks."""
 MAX_LINES, MAX_IN_PANEL = 4, 6
 """Charts of more lines have panels; the heading of a panel counts more lines than have names beside it."""
+OF_WHOLE = {"whole-training": "total_seconds", "gpu-hours": "total_gpu_hours"}
+"""The families of whole trainings, whose numbers come from no epoch, with the field of a row for each."""
 WIDE = 8
 """Axes are logarithmic where the largest count is at least this many times the smallest."""
 
@@ -189,6 +191,7 @@ FAMILIES = {family.key: family for family in (
     _family("speedup", "speedup", "Speedup", "GPUs", "times one GPU", unit="×", compares=True),
     _family("efficiency", "efficiency", "Efficiency", "GPUs", "speedup / GPUs", unit="%", compares=True),
     _family("whole-training", "time", "Whole training", "GPUs", "seconds", unit="s", compares=True),
+    _family("gpu-hours", "time", "GPU-hours of the whole training", "GPUs", "GPU-hours", unit="GPU-h", compares=True),
     _family("program-time", "time", "Time", "processes", "seconds", unit="s", compares=True),
     _family("program-speedup", "speedup", "Speedup", "processes", "times one process", unit="×", compares=True),
     _family("program-efficiency", "efficiency", "Efficiency", "processes", "speedup / processes", unit="%",
@@ -232,7 +235,8 @@ def make_chart(
 def value_text(spec: ChartSpec, point: Point, *, seconds: bool = False) -> str:
     """A mark's number as the tables show it: ``3.26×``, ``13.6`` (or ``13.6 s``), ``63.2 %``."""
     told = percent_text if spec.percent else three_digits if spec.unit == "s" else tick_text
-    return (point.label or told(point.y)) + {"×": "×", "s": " s" * seconds}.get(spec.unit, "")
+    units = {"×": "×", "s": " s" * seconds, "GPU-h": " GPU-h" * seconds}
+    return (point.label or told(point.y)) + units.get(spec.unit, "")
 
 
 def doubling_axes(spec: ChartSpec) -> ChartSpec:
@@ -318,7 +322,7 @@ def panels(spec: ChartSpec, most: int = 12) -> list[ChartSpec]:
     groups: dict[str, list[Series]] = {}
     for series in spec.measured:
         groups.setdefault(series.group or series.short or series.name, []).append(series)
-    few = len(spec.measured) <= MAX_LINES or spec.x_axis == "batch" or spec.family == "whole-training"
+    few = len(spec.measured) <= MAX_LINES or spec.x_axis == "batch" or spec.family in OF_WHOLE
     if spec.kind != "lines" or few or not 1 < len(groups) <= most:
         return [spec]
     found = []
@@ -403,14 +407,9 @@ def spread(wanted: Sequence[float], size: float, lowest: float = -math.inf) -> l
     return [placed[at] for at in range(len(wanted))]
 
 
-# --------------------------------------------------------------------------- making charts
-
-_NOT_PLAIN = re.compile(r"[^A-Za-z0-9_]+")
-
-
 def slug(name: str) -> str:
     """A name from a log as part of a key and a file name: letters, digits, underscores and dashes only."""
-    return _NOT_PLAIN.sub("-", name).strip("-")[:60] or "unnamed"
+    return re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-")[:60] or "unnamed"
 
 
 def interval_point(x: float, value: Interval, **look: Any) -> Point:

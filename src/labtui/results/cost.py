@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from labtui.domain.model import JobPhase, JobView
+from labtui.domain.model import Interval, JobPhase, JobView
 from labtui.domain.run import RunRecord
 from labtui.domain.state import LabState, SubmissionState
 from labtui.results.measured import MeasuredRun, grouped, longest
@@ -92,8 +92,9 @@ def gpu_hours(row: ResultRow) -> float:
     return statistics.fmean(training_gpu_hours(row.n_gpus or 0, run.run) for run in longest(row.members))
 
 
-def training_hours_text(hours: float) -> str:
-    """The GPU-hours of a training in a column: ``0.023``, ``0.310``, ``12.5``; absent where none is known."""
+def training_hours_text(hours: Interval | float) -> str:
+    """The GPU-hours of a training: ``0.023``, ``0.310``, ``12.5``; absent where none is known."""
+    hours = hours.value if isinstance(hours, Interval) else hours
     return ABSENT if not hours else three_digits(hours) if hours >= 0.1 else fixed(hours, 3)
 
 

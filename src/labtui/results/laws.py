@@ -96,9 +96,12 @@ def _fit_rows(law: Law, rows: Sequence[ResultRow]) -> LawFit:
 
 
 def best_fits(fits: Iterable[LawFit]) -> list[LawFit]:
-    """The law of each line that is nearest to what was measured; Amdahl's of equals."""
-    rivals = grouped(fits, lambda fit: fit.baseline).values()
-    return [min(each, key=lambda fit: fit.misfit) for each in rivals]
+    """The fits of the law that is nearest to what was measured on all lines, so that these can be compared.
+
+    Amdahl's of equals.
+    """
+    laws = grouped(fits, lambda fit: fit.law).values()
+    return min(laws, key=lambda each: (-len(each), max(fit.misfit for fit in each)), default=[])
 
 
 def _remarks(share: Interval, rows: Sequence[ResultRow]) -> Iterable[str]:

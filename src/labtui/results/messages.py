@@ -1,19 +1,24 @@
 """Sentences for titles and notes that say what the numbers show, with the digits of the tables; "" for nothing."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from operator import attrgetter
+from typing import Any
+
+from msgspec.structs import replace
 
 from labtui.domain.model import Interval
 from labtui.domain.run import MARKS
 from labtui.domain.tuning import distinguishing_words
 from labtui.results import numbers, scaling
-from labtui.results.charts import Point, distinct
+from labtui.results.charts import OF_WHOLE, Point, distinct
+from labtui.results.cost import training_hours_text
 from labtui.results.grouping import devices
 from labtui.results.laws import best_fits
 from labtui.results.measured import AccuracyCurve, grouped
 from labtui.results.numbers import clean, percent_text, rate_text, ratio_text, seconds_text, time_text
 from labtui.results.rows import About, LawFit, ResultRow, Results, named_rows
-from labtui.results.scaling import ScalingLine, lost_efficiency, pop_metrics
+from labtui.results.scaling import ScalingLine, lost_efficiency
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 SCALING = ("epoch-time", "throughput", "speedup", "efficiency")
@@ -46,7 +51,7 @@ def epoch_message(row: ResultRow, *more: ResultRow) -> str:
 
 
 def rate_message(row: ResultRow) -> str:
-    """How much is trained in a second: ``Four GPUs train ResNet50 at 9,294 images per second``."""
+    """How much is trained in a second: ``Four GPUs train ResNet50 at 9,290 images per second``."""
     n = row.n_gpus or 0
     who = f"{count_words(n, start=True)} train{'s' if n == 1 else ''}" if n else "The CPU trains"
     return f"{who} {named(row)} at {rate_text(row.throughput)} {row.configuration.unit} per second"
@@ -56,12 +61,50 @@ def scaling_message(lines: Sequence[ScalingLine], families: Set[str]) -> str:
     """The strongest true sentence about these lines, for charts of these families."""
     if lines and lines[0].last.program is not None:
         return program_message([row for line in lines for row in line.rows])
-    lines = [line for line in lines if len(line.rows) > 1] or list(lines)
+    every, lines = lines, [line for line in lines if len(line.rows) > 1] or list(lines)
     live = any(row.live for line in lines for row in line.rows)
     rows = rows_of_shared_size(lines)
-    compared = _pair_sentence(lines, rows, families) if len(rows) == 2 else _many_sentence(rows, families)
-    said = compared or _single_sentence(lines, families, live=live)
+    said = _pair_sentence(lines, rows, families) if len(rows) == 2 else ""
+    said = said or _each_sentence(every, families) or _single_sentence(lines, families, live=live)
     return _with_end(said, ", so far" if said != "" and live else "")
+
+
+_OF_EACH: dict[str, tuple[str, str, Callable[[Any], str], str]] = {
+    "speedup": ("the speedup is ", "speedup", ratio_text, ""),
+    "efficiency": ("the efficiency is ", "efficiency", percent_text, ""),
+    "throughput": ("", "throughput", rate_text, " images per second"),
+    "epoch-time": ("an epoch takes ", "epoch_seconds", seconds_text, " s"),
+    "whole-training": ("the whole training takes ", "total_seconds", numbers.whole_text, " s"),
+    "gpu-hours": ("the whole training costs ", "total_gpu_hours", training_hours_text, " GPU-hours"),
+}
+"""By family of charts: the words before a value, the field of a row that has it, its text, and its unit."""
+
+
+def _each_sentence(lines: Sequence[ScalingLine], families: Set[str]) -> str:
+    """The values of two lines, or the range of more, on the most GPUs that all have; a whole training's at both ends.
+
+    ``On 32 GPUs, 6,923 images per second (tiny-224), 5,214 (micro-224)``
+    """
+    family = next(each for each in _OF_EACH if each in families)
+    what, field, text, unit = _OF_EACH[family]
+    value = attrgetter(field)
+    lines = [replace(line, rows=told) for line in lines if (told := tuple(filter(value, line.rows)))]
+    rows = rows_of_shared_size(lines)
+    unit = unit.replace("images", lines[0].last.configuration.unit) if lines else unit
+    if len(rows) > 1:
+        values, where = [value(row) for row in rows], f"On {count_words(rows[0].processes)}, {what}"
+        if len(rows) == 2:
+            first, second = map(clean, distinct([line.name for line in lines]))
+            return f"{where}{text(values[0])}{unit} ({first}), {text(values[1])} ({second})"
+        values.sort(key=value_of)
+        return f"{where}{' to '.join(dict.fromkeys(map(text, (values[0], values[-1])))).replace(' % to', ' to')}{unit}"
+    if family not in OF_WHOLE or not lines:
+        return ""
+    line = max(lines, key=lambda each: len(each.rows))
+    name = clean(line.name if len(lines) > 1 else line.last.configuration.network)
+    ends = line.rows[:: -max(1, len(line.rows) - 1)]
+    shown = ", ".join(f"{text(value(row))}{unit} on {count_words(row.processes)}" for row in ends)
+    return f"The whole training of {name} {what.split()[-1]} {shown}"
 
 
 def rows_of_shared_size(lines: Sequence[ScalingLine]) -> list[ResultRow]:
@@ -76,31 +119,9 @@ def value_of(interval: Interval | None) -> float:
     return 0.0 if interval is None else interval.value
 
 
-def _many_sentence(rows: Sequence[ResultRow], families: Set[str]) -> str:
-    by_speedup = sorted((r for r in rows if r.speedup is not None), key=lambda r: value_of(r.speedup))
-    if len(by_speedup) < 2:
-        return ""
-    worst, best = by_speedup[0], by_speedup[-1]
-    many = count_words(best.processes, start=True)
-    efficient = "efficiency" in families and families.isdisjoint({"speedup", "throughput"})
-    shown = [percent_text(row.efficiency) if efficient else ratio_text(row.speedup) for row in (worst, best)]
-    times = " to ".join(dict.fromkeys(shown)).replace(" % to", " to")
-    if efficient:
-        return f"{many} keep {times} efficiency"
-    if "epoch-time" in families and "speedup" not in families:
-        told = f"An epoch is {times} times as fast on {count_words(best.processes)} as on one"
-        return "" if best.by_rate else told
-    return f"{many} {'give' if best.by_rate else 'are'} {times} times {faster(best, 'one')}"
-
-
 def _pair_sentence(lines: Sequence[ScalingLine], rows: Sequence[ResultRow], families: Set[str]) -> str:
     """Which of two lines is faster, and which scales better, on the most GPUs that both were measured on."""
-    one_model = lines[0].last.model == lines[1].last.model
-    names = [clean(line.last.model) for line in lines]
-    if one_model:
-        names = list(map(clean, distinct([line.name for line in lines])))
-    elif families & {"epoch-time", "throughput"} and (text := _faster_everywhere(lines, rows, names)):
-        return text
+    names = list(map(clean, distinct([line.name for line in lines])))
     if any(row.speedup is None for row in rows) or not families & {"speedup", "efficiency"}:
         return ""
     by_speedup = sorted(zip(names, rows, strict=True), key=lambda each: value_of(each[1].speedup))
@@ -123,20 +144,6 @@ def is_more(quantity: str, row: ResultRow, than: ResultRow) -> bool:
     ratio = quantity != "throughput"
     halves = numbers.uncertainty(row, mine, ratio=ratio) + numbers.uncertainty(than, its, ratio=ratio)
     return bool(mine.value - its.value > halves)
-
-
-def _faster_everywhere(lines: Sequence[ScalingLine], last: Sequence[ResultRow], names: Sequence[str]) -> str:
-    """Which of two lines is faster at every size, and whether the other scales better; "" if neither is."""
-    by_size = [{row.n_gpus: row for row in line.rows if row.throughput} for line in lines]
-    for fast, slow in ((0, 1), (1, 0)):
-        both = [n for n in by_size[fast] if n in by_size[slow]]
-        if both and all(is_more("throughput", by_size[fast][n], by_size[slow][n]) for n in both):
-            *fewer, most = both
-            where = f"{', '.join(map(str, fewer))} and {most} GPUs" if fewer else devices(most)
-            if is_more("efficiency", last[slow], last[fast]):
-                return f"{names[fast]} is faster on {where}; {names[slow]} scales better"
-            return f"{names[fast]} is faster than {names[slow]} on {where}"
-    return ""
 
 
 def _single_sentence(lines: Sequence[ScalingLine], families: Set[str], *, live: bool) -> str:
@@ -182,24 +189,6 @@ def loss_sentence(row: ResultRow) -> str:
     return f"{many} lose {points}."
 
 
-def loss_remarks(row: ResultRow) -> Iterator[str]:
-    """Which GPU the others wait for, the energy beside the speedup, and the step's efficiency as POP metrics.
-
-    The product of the POP project's metrics is the efficiency of a step.
-    """
-    rank = row.step_times.slowest_rank if row.step_times else None
-    if rank is not None and any(part.name == scaling.WAITING_FOR_SLOWEST for part in lost_efficiency(row)):
-        yield f"The other GPUs wait for that of rank {rank}."
-    mine, theirs = row.joules_per_image, row.baseline.joules_per_image if row.baseline else None
-    if mine is not None and theirs is not None and theirs.lo > 0:
-        times = f"{ratio_text(row.speedup)} times as fast, {ratio_text(mine.over(theirs))} times the energy"
-        joules = (numbers.three_digits(each.value) for each in (mine, theirs))
-        yield f"{times} ({' J per image, '.join(joules)} J on one)."
-    values = [f"{name} {percent_text(value)}" for name, value in pop_metrics(row).items()]
-    if values:
-        yield f"As POP metrics: {', '.join(values)}."
-
-
 def loss_message(rows: Sequence[ResultRow]) -> str:
     """The part that costs most, where its lower bound is above all other parts' upper bounds; else the sum."""
     found = [row for row in named_rows(rows) if scaling.loses(row) and value_of(row.efficiency) < 1]
@@ -214,7 +203,7 @@ def loss_message(rows: Sequence[ResultRow]) -> str:
     if clear and most.name != scaling.UNEXPLAINED:
         what = _COSTS.get(most.name, f"{most.name[0].upper()}{most.name[1:]} costs")
         which = "all" if lost == f"{most.text} points" else f"most: {most.text} of the"
-        return _with_end(f"{what} {which} {lost} {name} loses", f" on {many}")
+        return f"{what} {which} {lost} {name} loses on {many}"
     return f"{name} loses {lost} of efficiency on {many}"
 
 
@@ -381,16 +370,13 @@ def misfit_text(fit: LawFit) -> str:
     return f"within {percent_text(fit.misfit)} of each speedup"
 
 
-def fit_sentences(fits: Sequence[LawFit], rivals: Sequence[LawFit] = ()) -> list[str]:
-    """Each law in words: law, network, what tells its line apart, fraction with its bounds, and the sizes fitted to.
-
-    `rivals` are all fits of its lines where not all are told.
-    """
+def fit_sentences(fits: Sequence[LawFit]) -> list[str]:
+    """Each law in words: law, network, what tells its line apart, fraction with its bounds, and the sizes fitted to."""
     told = []
     for fit, tuning in zip(fits, distinguishing_words([each.baseline.tuning for each in fits]), strict=True):
         made, sizes = fit.baseline, ", ".join(map(str, fit.n_gpus))
         what = (fit.law.capitalize(), made.network, *tuning, fit.batch_words, MARKS[made.mark])
-        where = f"fitted to {sizes} GPUs, {misfit_text(fit)}{fits_best(fit, rivals or fits)}"
+        where = f"fitted to {sizes} GPUs, {misfit_text(fit)}{fits_best(fit, fits)}"
         told.append(f"{', '.join(map(clean, filter(None, what)))}: {serial_words(fit)}, {where}.")
     return told
 

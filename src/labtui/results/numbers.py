@@ -28,21 +28,29 @@ ABSENT = "–"
 
 
 def decimals(half_width: float, most: int) -> int:
-    """How many decimals are worth showing: down to the first one that the half-width affects, `most` at most."""
-    return most if half_width <= 0 else min(most, max(0, math.ceil(-math.log10(half_width * 1.0000001))))
+    """How many decimals are worth showing: down to the first one that the half-width affects, `most` at most.
+
+    Below zero: that many whole digits are not.
+    """
+    return most if half_width <= 0 else min(most, math.ceil(-math.log10(half_width * 1.0000001)))
 
 
 def rate_text(rate: Interval | float | None) -> str:
-    """Images or tokens per second: ``3,676``; two decimals below ten."""
-    value = rate.value if isinstance(rate, Interval) else rate
-    return ABSENT if value is None else fixed(value, 0 if value >= 10 else 2)
+    """Images or tokens per second: three digits, and more whole ones where its bounds support them: ``3,676``.
+
+    Two decimals below ten.
+    """
+    if rate is None:
+        return ABSENT
+    value, half = (rate.value, rate.half_width) if isinstance(rate, Interval) else (rate, 0.0)
+    return fixed(value, 2 if value < 10 else max(3 - len(f"{value:.0f}"), decimals(half, most=0)))
 
 
 def _supported_text(value: Interval | float, most: int) -> str:
     """A number with as many decimals as its interval supports, `most` at most."""
     if not isinstance(value, Interval):
         return fixed(value, most)
-    return fixed(value.value, decimals(value.half_width, most))
+    return fixed(value.value, max(0, decimals(value.half_width, most)))
 
 
 def ratio_text(ratio: Interval | float | None) -> str:
@@ -155,7 +163,9 @@ def seconds_text(time: Interval | None) -> str:
 
 def whole_text(time: Interval | None) -> str:
     """The time of a whole training in seconds; cut off where a log has only the whole seconds of its script."""
-    return seconds_text(time) if time is None or time.half_width < 0.5 else f"{int(time.lo):,}"
+    if time is not None and time.half_width >= 0.5:
+        return f"{int(time.lo):,}"
+    return rate_text(time)
 
 
 def tick_text(value: float, *, percent: bool = False) -> str:
@@ -335,7 +345,7 @@ def time_text(row: ResultRow) -> str:
 
 def _half_width(time: Interval | None) -> str:
     half = 0.0 if time is None else time.half_width
-    return fixed(half, decimals(half or 1.0, most=3), ROUND_CEILING)
+    return fixed(half, max(0, decimals(half or 1.0, most=3)), ROUND_CEILING)
 
 
 PROGRAM = (

@@ -22,23 +22,29 @@ from labtui.results.grouping import natural
 from labtui.results.laws import best_fits
 from labtui.results.measured import AsPrinted, Origin, all_curves, cite
 from labtui.results.numbers import ANSWER, bounds_text, clean, percent_text, ratio_text, text_table
-from labtui.results.rows import ResultRow, Results
+from labtui.results.rows import ENOUGH_SIZES, ResultRow, Results
 from labtui.training_logs.runs import ParsedRun
 
 MAX_SENTENCES = 6
-SIGNS = "± is rounding or, if more, the scatter of epochs or of pooled runs. "
-SIGNS += "As printed: whole seconds of epoch 2, or a rate; – is neither."
+SIGNS = {
+    "±": "± is rounding or, if more, the scatter of epochs or of pooled runs.",
+    "as printed": "As printed: whole seconds of epoch 2, or a rate; – is neither.",
+}
+"""What a sign or a heading in a table means."""
 
 
 def short_report(results: Results, *, width: int | None = None) -> str:
     """The short answer: one table, then at most `MAX_SENTENCES` sentences; `report_text` has the rest."""
     table = _answer(results.rows, width) + "\n" if results.rows else ""
+    best = best_fits(results.fits)
     lines = [
         *_accelerations(results),
         *messages.note_lines(results),
-        *messages.fit_sentences(best_fits(results.fits), results.fits),
+        *messages.fit_sentences(best),
+        # the first remark on few sizes is that they are
+        *dict.fromkeys(fit.remarks[0] for fit in best if len(fit.n_gpus) < ENOUGH_SIZES),
         *(each.sentence for each in scaling.outlooks(results.rows)),
-        *([SIGNS] if "±" in table or "as printed" in table else []),
+        *(meaning for sign, meaning in SIGNS.items() if sign in table),
     ]
     shown = lines if len(lines) <= MAX_SENTENCES else lines[: MAX_SENTENCES - 1]
     if len(lines) > len(shown):
@@ -59,7 +65,8 @@ def report_text(
 
     `width` is the window's in cells: lines are broken and tables split to fit. None: neither is done.
     """
-    cited = results.rows if sources else ()
+    cited, table = results.rows if sources else (), _answer(results.rows, width)
+    signs = [meaning for sign, meaning in SIGNS.items() if sign in table]
     sections = {
         "CPU against GPU (acceleration, not scaling)": _accelerations(results),
         "Laws": messages.law_lines(results.fits),
@@ -72,7 +79,7 @@ def report_text(
     }
     own = [row for _, row in own_rows(results)] if any(len(row.members) > 1 for row in results.rows) else []
     texts = [
-        _section(f"All epochs but the first. {SIGNS}", (), width, _answer(results.rows, width)),
+        _section("All epochs but the first", signs, width, table),
         _section("Each run by itself", (), width, _answer(own, width)),
         *_programs(results, width),
         *(_section(title, lines, width) for title, lines in sections.items()),
@@ -135,8 +142,28 @@ def losses_text(rows: Sequence[ResultRow], clocks: Sequence[str], width: int | N
     known = "; ".join(f"{cause}: from {evidence}" for cause, evidence in shown.items())
     remarks = [f"Points of efficiency lost by each cause ({known})."] if known else []
     for row, clock in zip(rows, clocks, strict=True):
-        remarks += [f"{clean(row.label)}: {said}" for said in (clock, *messages.loss_remarks(row)) if said]
+        remarks += [f"{clean(row.label)}: {said}" for said in (clock, *loss_remarks(row)) if said]
     return "".join(f"{line}\n" for line in (table, *fitted_lines(remarks, width)) if line)
+
+
+def loss_remarks(row: ResultRow) -> Iterable[str]:
+    """Which GPU the others wait for, the energy beside the speedup, and the step's efficiency as POP metrics.
+
+    The product of the POP project's metrics is the efficiency of a step.
+    """
+    rank = row.step_times.slowest_rank if row.step_times else None
+    if rank is not None and any(
+        part.name == scaling.WAITING_FOR_SLOWEST for part in scaling.lost_efficiency(row)
+    ):
+        yield f"The other GPUs wait for that of rank {rank}."
+    mine, theirs = row.joules_per_image, row.baseline.joules_per_image if row.baseline else None
+    if mine is not None and theirs is not None and theirs.lo > 0:
+        times = f"{ratio_text(row.speedup)} times as fast, {ratio_text(mine.over(theirs))} times the energy"
+        joules = (numbers.three_digits(each.value) for each in (mine, theirs))
+        yield f"{times} ({' J per image, '.join(joules)} J on one)."
+    values = [f"{name} {percent_text(value)}" for name, value in scaling.pop_metrics(row).items()]
+    if values:
+        yield f"As POP metrics: {', '.join(values)}."
 
 
 def _points_lost(cause: str, row: ResultRow) -> str:

@@ -287,6 +287,11 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
         return theirs / (steps or -(-theirs // n)) / n
 
     @property
+    def total_gpu_hours(self) -> Interval | None:
+        """The GPU-hours of a whole training, start-up and validation included; None on a CPU."""
+        return self.total_seconds.scaled(self.n_gpus / 3600) if self.total_seconds and self.n_gpus else None
+
+    @property
     def per_gpu_throughput(self) -> Interval | None:
         """Images per second per GPU; None on a CPU."""
         return self.throughput.scaled(1 / self.n_gpus) if self.throughput and self.n_gpus else None

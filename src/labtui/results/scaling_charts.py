@@ -10,6 +10,7 @@ from labtui.domain.model import Interval, Program
 from labtui.results import charts as specs
 from labtui.results import messages, numbers, scaling
 from labtui.results.charts import ChartSpec, Point, Series, interval_point, make_chart
+from labtui.results.cost import training_hours_text
 from labtui.results.grouping import devices, natural
 from labtui.results.measured import longest, policy
 from labtui.results.numbers import percent_text, rate_text, ratio_text, seconds_text, shown_bounds
@@ -17,7 +18,7 @@ from labtui.results.rows import ResultRow, Results, of_rows
 from labtui.results.scaling import Outlook, ScalingLine, lost_efficiency, scaling_lines
 
 _RATIOS = ("×", "%")
-_TEXTS = {"s": seconds_text, "": rate_text, "×": ratio_text, "%": percent_text}
+_TEXTS = {"s": seconds_text, "": rate_text, "×": ratio_text, "%": percent_text, "GPU-h": training_hours_text}
 _IDEAL = Series(name="ideal", points=(), role="ideal")
 
 
@@ -27,8 +28,8 @@ def quantity_chart(family: str, lines: Sequence[ScalingLine], every: Sequence[Re
     Sizes that were tried but have no mark are on the axis as well: no line is drawn across them. `every` row of a study
     counts for the looks of its policies.
     """
-    given, whole = len(lines), family == "whole-training"
-    lines = _of_one_length(lines) if whole else lines
+    given = len(lines)
+    lines = _of_one_length(lines) if family in specs.OF_WHOLE else lines
     seen = looks_of(lines, every)  # of all lines, so that one keeps its look where another has no value
     series = [
         Series(name=line.name, short=short, points=points, hue=seen[line.name].hue, look=seen[line.name])
@@ -48,7 +49,7 @@ def quantity_chart(family: str, lines: Sequence[ScalingLine], every: Sequence[Re
     fields: dict[str, Any] = {"notes": (*_notes(rows, marks, ratio=is_ratio), *notes)}
     if (program := rows[0].program) is not None:
         fields = _program_fields(rows[0], program, family)
-    message = _whole_message(lines) if whole else messages.scaling_message(lines, {family})
+    message = messages.scaling_message(lines, {family})
     chart = make_chart(family, series, counted=rows[0].configuration.unit, message=message, **fields)
     if chart.unit == "×" and series:
         chart = replace(chart, series=(*series, _IDEAL))
@@ -60,16 +61,6 @@ def _of_one_length(lines: Sequence[ScalingLine]) -> Sequence[ScalingLine]:
     epochs = [{longest(r.members)[0].run.epochs_read for r in line.rows if r.total_seconds} for line in lines]
     usual = max(epochs, key=lambda each: (bool(each), epochs.count(each), sum(each)))
     return [line for line, each in zip(lines, epochs, strict=True) if each in (usual, set())]
-
-
-def _whole_message(lines: Sequence[ScalingLine]) -> str:
-    """How long the whole training takes: ``The whole training of ViT takes 310 s on 32 GPUs, 2,350 s on one GPU``."""
-    line = max(lines, key=lambda each: sum(row.total_seconds is not None for row in each.rows))
-    rows = [row for row in line.rows if row.total_seconds][::-1]
-    ends = rows[:: max(1, len(rows) - 1)]
-    told = (f"{numbers.whole_text(r.total_seconds)} s on {messages.count_words(r.processes)}" for r in ends)
-    name = numbers.clean(line.name if len(lines) > 1 else line.last.configuration.network)
-    return f"The whole training of {name} takes {', '.join(told)}"
 
 
 def looks_of(lines: Sequence[ScalingLine], every: Sequence[ResultRow]) -> dict[str, specs.Look]:
@@ -108,16 +99,17 @@ def _program_fields(row: ResultRow, program: Program, family: str) -> dict[str, 
 def points_of(family: str, rows: Sequence[ResultRow]) -> Iterable[Point]:
     """The marks of a family's charts; for an epoch time, the warm-up's where there is no steady one."""
     unit, view = specs.FAMILIES[family].unit, specs.FAMILIES[family].view
-    ratio, whole = unit in _RATIOS, family == "whole-training"
+    ratio, whole = unit in _RATIOS, family in specs.OF_WHOLE
     for row in rows:
-        of_family = "total_seconds" if whole else "shown" if view == "time" else view
-        value: Interval | None = getattr(row, of_family)
+        value: Interval | None = getattr(
+            row, specs.OF_WHOLE.get(family) or ("shown" if view == "time" else view)
+        )
         told: dict[str, Any] = {"live": _moves(row) if ratio else row.live, "run": row.members[-1].run_id}
         hollow = value is None and family == "epoch-time"
         value = row.warmup_seconds if hollow else value
         if row.n_gpus is not None and value is not None:
             shown = value if hollow or whole else shown_bounds(row, value, ratio=ratio)
-            text = (numbers.whole_text if whole else _TEXTS[unit])(value)
+            text = (numbers.whole_text if family == "whole-training" else _TEXTS[unit])(value)
             yield interval_point(row.n_gpus, shown, label=text, hollow=hollow, **told)
 
 

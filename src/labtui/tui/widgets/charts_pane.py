@@ -167,7 +167,7 @@ def spot_of(view: View, spec: ChartSpec | None, name: str, x: float | None) -> S
     point = next((each for each in points if each.x == x), start)
     row = next((row for row in view.charted if any(run.run_id == point.run for run in row.members)), None)
     places = [(each.run_id, each.line) for each in row.origins if each.run_id] if row is not None else []
-    own = point.line or spec.family == "whole-training"  # of no epoch
+    own = point.line or spec.family in specs.OF_WHOLE  # of no epoch
     run, number = (point.run, point.line) if own else places[-1] if places else (None, None)
     return Spot(at, point, row, view.every.get(run or 0), number)
 
