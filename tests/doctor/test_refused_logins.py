@@ -182,11 +182,11 @@ def test_a_wrong_password_and_a_home_that_takes_no_key(cluster, remote_ssh, set_
         set_up(tmp_path / "key")
 
 
-def test_files_that_are_there_are_never_replaced(tmp_path):
-    path = tmp_path / "id_ed25519"
+def test_files_that_are_there_are_never_replaced(tmp_path, monkeypatch):
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    path = default_key()
     make_key(path, "", "me@here")
     before = path.read_bytes()
     with pytest.raises(UsageError, match="already exists"):
         make_key(path, "", "me@here")
-    assert path.read_bytes() == before and default_key(tmp_path) == path
-    assert default_key(tmp_path / "empty") == tmp_path / "empty/id_ed25519"
+    assert path.read_bytes() == before and default_key() == path == tmp_path / ".ssh" / "id_ed25519"

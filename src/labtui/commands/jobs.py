@@ -179,14 +179,11 @@ def _cause_and_advice(view: View, line: RunLine) -> tuple[str, str]:
 
 # --------------------------------------------------------------------------- acting on runs
 
-_OVER = "Run {run} is already over: there is nothing to {what}."
-
 
 def cancel_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the numbers of the runs, as `labtui queue` shows them, and when to end them."""
     options.add_run(parser, "runs", nargs="*")
     parser.add_argument("--after", type=options.count, metavar="MIN", help="end it MIN min after its start")
-    parser.add_argument("--yes", action="store_true", help="not needed: cancel never asks")
     parser.add_argument("--job", action="append", default=[], metavar="JOB", help="a job of yours, by its ID")
     options.add_folder(parser)
     options.add_show_commands(parser)
@@ -194,29 +191,18 @@ def cancel_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_cancel(args: argparse.Namespace) -> int:
     """Cancel runs; say which other runs end with them, and which were over already."""
-    from labtui.session.planning import run_of
-
     if bool(args.runs) == bool(args.job):
         raise failure("name-runs")
     if args.job:
         return _cancel_jobs(args)
     with OpenLab(args) as lab:
-        submissions = lab.state.submissions
-        open_ones: dict[str, list[int]] = {}
-        for run in [run_of(lab.state, number) for number in args.runs]:
-            job = submissions[run.token]
-            others = any(lab.state.runs[number].outcome is None for number in job.run_ids)
-            if job.over or (others and run.outcome is not None):
-                say(_OVER.format(run=run.run_id, what="cancel"))
-            else:
-                open_ones.setdefault(run.token, []).append(run.run_id)
-        if not open_ones:
+        if not (open_ones := _open_runs(lab, args.runs, "cancel")):
             return 1
         if args.show_commands:
             return _show_cancel_commands(lab, args, [numbers[0] for numbers in open_ones.values()])
         _start_session(lab, open_ones)
         for token, numbers in open_ones.items():
-            along = also_ended(lab.state, submissions[token], args.runs)
+            along = also_ended(lab.state, lab.state.submissions[token], args.runs)
             if args.after is None:
                 lab.session.cancel(numbers[0]).result(timeout=300)
                 if lab.state.submissions[token].job is None:
@@ -228,6 +214,21 @@ def run_cancel(args: argparse.Namespace) -> int:
                 named = run_numbers(numbers).lower()
                 say(f"The job of {named}{along} will be ended {args.after} min after its start.")
     return 0
+
+
+def _open_runs(lab: OpenLab, numbers: Iterable[int], what: str) -> dict[str, list[int]]:
+    """The runs with these numbers, by the token of their job; of those that are over that is said."""
+    from labtui.session.planning import run_of
+
+    found: dict[str, list[int]] = {}
+    for run in [run_of(lab.state, number) for number in numbers]:
+        job = lab.state.submissions[run.token]
+        others = any(lab.state.runs[number].outcome is None for number in job.run_ids)
+        if job.over or (others and run.outcome is not None):
+            say(f"Run {run.run_id} is already over: there is nothing to {what}.")
+        else:
+            found.setdefault(run.token, []).append(run.run_id)
+    return found
 
 
 def also_ended(state: LabState, submission: SubmissionState, named: Sequence[int]) -> str:
@@ -283,21 +284,13 @@ release_arguments = hold_arguments
 
 def _hold(args: argparse.Namespace, *, held: bool) -> int:
     """Hold or release the jobs of runs, each job once."""
-    from labtui.session.planning import run_of
-
     with OpenLab(args) as lab:
-        numbers: dict[str, int] = {}
-        for run in [run_of(lab.state, number) for number in args.runs]:
-            if lab.state.submissions[run.token].over:
-                say(_OVER.format(run=run.run_id, what="hold" if held else "release"))
-            else:
-                numbers[run.token] = run.run_id
-        if not numbers:
+        if not (open_ones := _open_runs(lab, args.runs, "hold" if held else "release")):
             return 1
-        _start_session(lab, numbers)
-        for number in numbers.values():
-            lab.session.hold(number, held=held).result(timeout=120)
-            also = lab.state.submissions[run_of(lab.state, number).token].run_ids
+        _start_session(lab, open_ones)
+        for token, numbers in open_ones.items():
+            lab.session.hold(numbers[0], held=held).result(timeout=120)
+            also = lab.state.submissions[token].run_ids
             are = "is" if len(also) == 1 else "are"
             say(f"{run_numbers(also)} {are} {'held' if held else 'released'}.")
     return 0

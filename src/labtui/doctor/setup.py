@@ -55,9 +55,9 @@ class _KeyOnly(NamedTuple):
         return self.prompter.ask(question) if question.kind in {"passphrase", "host-key"} else None
 
 
-def default_key(folder: Path | None = None) -> Path:
-    """The key file to use: the first that exists, else the one to make. `folder` is ``~/.ssh`` by default."""
-    folder = folder or Path.home() / ".ssh"
+def default_key() -> Path:
+    """The key file in ``~/.ssh`` to use: the first that exists, else the one to make."""
+    folder = Path.home() / ".ssh"
     known = (folder / name for name in (KEY_NAME, "id_ecdsa", "id_rsa"))
     return next((path for path in known if path.is_file()), folder / KEY_NAME)
 

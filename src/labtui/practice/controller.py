@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from labtui.practice.command_line import KILL_WAIT_S, MIN_JOB_AGE_S, stamp
 from labtui.practice.job import PENDING, RUNNING, Job, JobRequest
-from labtui.practice.request import POLICY, Node, Refused, Site, priority_of
+from labtui.practice.request import POLICY, Node, Refused, Site
 from labtui.practice.runner import JobRunner
 from labtui.slurm.job_control import expand_pattern
 
@@ -60,14 +60,13 @@ class Controller:
     # ------------------------------------------------------------------ what the commands ask
 
     def in_queue(self, now: float) -> list[Job]:
-        """The jobs slurmctld knows: pending, running and recently finished ones. Highest priority first."""
+        """The jobs slurmctld knows: pending, running and recently finished ones, by id."""
         # While accounting is down a finished job leaves at once, else squeue would answer in accounting's place.
         age = 0 if now < self.accounting_down_until else self.min_job_age_s
         with self.lock:
             for job in self.jobs.values():
                 job.forgotten |= job.finished and now - (job.end_time or now) >= age
-            kept = [job for job in self.jobs.values() if not job.forgotten]
-            return sorted(kept, key=lambda job: (-job.priority, job.job_id))
+            return [job for job in self.accounting() if not job.forgotten]
 
     def accounting(self) -> list[Job]:
         """All jobs since the cluster was made, by id."""
@@ -110,7 +109,6 @@ class Controller:
                 stdout=path(request.output),
                 stderr=path(request.error),
                 submit_time=now,
-                priority=priority_of(request.queue),
                 environment={name: environment[name] for name in own},
             )
             if request.held:
@@ -133,7 +131,6 @@ class Controller:
             job = self._living(job_id, now)
             job.held = held
             job.reason = "JobHeldUser" if held else "None"
-            job.priority = 0 if held else priority_of(job.request.queue)
 
     def limit(self, job_id: int, limit_s: int, now: float) -> None:
         """``scontrol update TimeLimit``; the limit of a running job may only be lowered. Raises Refused."""
@@ -164,7 +161,7 @@ class Controller:
                     job.kill_at = None
                     self.runner.signal(job.job_id, SIGKILL)
             if now >= self.down_until:
-                for job in sorted(self.jobs.values(), key=lambda job: (-job.priority, job.job_id)):
+                for job in self.accounting():
                     if job.state == PENDING:
                         self._consider(job, now)
 

@@ -59,7 +59,6 @@ class Job(msgspec.Struct):
     arguments: tuple[str, ...] = ()
     begin: float | None = None
     held: bool = False
-    priority: int = 100
     environment: dict[str, str] = {}
     state: str = PENDING
     reason: str = "None"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from labtui.domain.profile import Profile, Queue
+from labtui.domain.profile import Profile
 from labtui.practice.command_line import SBATCH, Call, CommandError, count, parse_argv
 from labtui.practice.job import JobRequest
 from labtui.session.settings import load_profile
@@ -59,11 +59,6 @@ def practice_site() -> Site:
     cpus, gpus = profile.cpus_per_node, profile.gpus_per_node
     nodes = (Node(f"as01r1b{number:02d}", "acc", cpus, gpus) for number in range(1, 9))
     return Site(profile, (*nodes, Node("gs01r1b01", "gpp", 112)))
-
-
-def priority_of(queue: Queue) -> int:
-    """The priority of a queue's jobs; debug queues come first."""
-    return 1000 if queue.name.endswith("_debug") else 10
 
 
 POLICY = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
