@@ -281,7 +281,7 @@ def y_limits(spec: ChartSpec) -> tuple[float, float]:
     points = [point for series in spec.series if series.role != "fit" for point in series.points]
     low, high = min(p.y for p in points), max(p.y if p.hi is None else p.hi for p in points)
     if spec.y_log:
-        return (ticks := log_ticks(spec))[0] / 1.1, ticks[-1]
+        return (ticks := log_ticks(spec))[0], ticks[-1]
     least = min(spec.y_from, lowest(spec, min(low, *(p.y if p.lo is None else p.lo for p in points))))
     top = high + 0.06 * (high - max(least, 0.0)) if high > 0 else 1.0
     top = min(top, 1.0) if spec.percent and high <= 1 else top

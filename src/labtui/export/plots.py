@@ -134,9 +134,6 @@ def _draw_panels(part: Any, spec: ChartSpec, parts: Sequence[ChartSpec]) -> None
         axes.set_title(name, size=drawing.TEXT_SIZE, pad=22)  # a number may stand above the first mark
         draw_lines(axes, each, named=True)
         axes.grid(visible=True, axis="y")
-    if len(parts) < grid.size:  # the names of the last reach into the free place
-        for text in grid.flat[len(parts) - 1].texts:
-            text.set_in_layout(False)
     style_axes(grid[0][0], parts[0])
     grid[0][0].set_xlabel("")
     grid[-1][0].set_xlabel(clean(spec.x_title))

@@ -84,10 +84,6 @@ def _count_fitting(heights: Sequence[float], room: float) -> int:
     return max(1, sum(total <= room + 0.01 for total in itertools.accumulate(heights)))
 
 
-def _is_text(block: Block) -> bool:
-    return isinstance(block, Paragraph) and block.style != "formula"
-
-
 def _leads(block: Block) -> bool:
     """Whether a text announces what follows, as a question or ``Fewer, larger steps:``."""
     text = "".join(run.text for run in block.runs) if isinstance(block, Paragraph) else ""
@@ -257,7 +253,7 @@ class _Slides:
         answers = list(map(_with_question, documents.answers_of(self.page)))
         columns = documents.answer_columns(self.page)
         blocks = list(itertools.chain(*answers))
-        if not all(map(_is_text, blocks)):
+        if any(not isinstance(block, Paragraph) or block.style == "formula" for block in blocks):
             for at, block in enumerate(blocks):
                 leading = len(list(itertools.takewhile(_leads, blocks[at:])))  # they stay with what follows
                 self.ensure_room(
@@ -309,8 +305,8 @@ class _Slides:
         high, widths = size * 1.55 / 72, fits[size]
         heads = high * (1 + bool(block.groups))
         heights = [high * _row_lines(row, widths, size) for row in block.rows]
-        told = 0 if self.page.answered else len(self.page.warnings)
-        note = (0.3 + _GAP) * bool(block.note) + 0.4 * told  # both stay with the last rows
+        # note and warnings stay with the last rows
+        note = (0.3 + _GAP) * bool(block.note) + 0.4 * len(self.page.warnings) * (not self.page.answered)
         self.ensure_room(heads + note + (sum(heights) if len(heights) <= 12 else 3 * high))
         rest = list(block.rows)
         while rest:

@@ -234,12 +234,9 @@ def _axes(chart: Any, spec: ChartSpec) -> tuple[float, float, float]:
         missing = [x for x in range(step, int(last), step) if x not in ticks and not spec.over_time]
         hidden = missing[0] if len(missing) == 1 else 0 if first <= step else f"{first - step:g}"
         _set_format(across, f'[={hidden}]"";#,###')
-    low, high = drawing.y_limits(spec)
-    steps = drawing.y_steps(spec)
+    (low, high), steps = drawing.y_limits(spec), drawing.y_steps(spec)
     if spec.y_log:
-        low, second, *_ = ticks = drawing.log_ticks(spec)
-        high = ticks[-1]
-        _set_log(up, second / low)
+        _set_log(up, drawing.log_ticks(spec)[1] / low)
     else:
         up.major_unit = steps[1] - steps[0]
     up.minimum_scale, up.maximum_scale = low, high
