@@ -312,9 +312,8 @@ def test_a_title_beside_whole_trainings_says_what_is_faster(told, says):
     assert mixed.notes[-1].startswith("Trainings with other numbers of epochs") and len(mixed.series) == 1
     results = compute_results(made)
     charts = by_key(catalogue(results))
-    speedup, whole = charts["speedup"], charts["whole-training"]
+    speedup, whole, hours = charts["speedup"], charts["whole-training"], charts["gpu-hours"]
     assert whole.message == "The whole training of ResNet50 takes 263 s on two GPUs, 262 s on one GPU"
-    hours = charts["gpu-hours"]
     assert hours.message.endswith("costs 0.146 GPU-hours on two GPUs, 0.073 GPU-hours on one GPU")
     assert [value_text(hours, point, seconds=True) for point in hours.series[0].points] == [
         "0.073 GPU-h",

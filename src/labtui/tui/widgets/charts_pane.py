@@ -387,7 +387,8 @@ class ChartsPane(Pane, Container, can_focus=True):
     def _sentence(self) -> Text:
         view, spec = self.view, self.shown.spec
         if spec is not None:
-            said = ". ".join((spec.message or spec.title, *(spec.notes if spec.over_time else ())))
+            notes = spec.notes if spec.over_time else ()
+            said = " ".join([(spec.message or spec.title) + "." * bool(notes), *notes])
             return ink(said.replace("Hollow:", "Hollow or ↑:"), "bold")
         empty = self._empty(view, self.shown.name)
         said = empty.message if view.charts and empty is not None else headline(view)
