@@ -15,7 +15,18 @@ async def test_the_first_unfinished_line_is_open_and_enter_opens_all_with_what_d
         assert "2/3" in text and "0/4" in text and "▸ ○ Charts" in text
         assert "2.53× as fast with 4 GPUs as with one" in text and "so far" in text
         assert "scripts/cifar-utils/cifar.py" not in text
-        assert "○ 4 GPUs: run 4 is running: 3 of 5 epochs read." in text and "✔ 1 GPU: run 2" in text
+        assert "▶ 4 GPUs: run 4 is running: 3 of 5 epochs read." in text and "✔ 1 GPU: run 2" in text
+        other = replace(app.view, task_id="10.6", results=None, charts=())
+        kept = other.items[0]
+        tuned = [replace(kept.run, extra_args=("--lr_policy", each)) for each in ("naive", "linear")]
+        items = [replace(kept, run=each) for each in tuned]
+        checks = {"10.5": replace(app.view.check, items=items)}
+        pages = (other, "◌ 1 GPU: run 5 is waiting."), (other, "○ 2 GPUs and 4 GPUs: not run yet.")
+        for view, said in (
+            *pages,
+            (replace(app.view, checks=checks), "◌ ResNet152 · 1 GPU, naive: run 5 is waiting."),
+        ):
+            assert said in task_page(view, roles(app), 90, whole=True).plain
         pane.focus()
         await pilot.press("enter")
         await until(pilot, lambda: "▾ ○ Charts" in text_of(app) and "▾   Hints" in text_of(app))

@@ -23,6 +23,7 @@ from labtui.domain.model import (
 from labtui.domain.state import (
     CLUSTER_OVER,
     LIVE,
+    PENDING,
     ConnectionState,
     LabState,
     Problem,
@@ -144,7 +145,8 @@ def test_no_two_parts_contradict_each_other(state, cancel):
         assert not cancel or furthest not in LIVE or title == "cancelling"
         assert words.PHASE_GLYPHS[furthest] in rail and " left" not in step.reason * cancel
     else:
-        assert phase not in LIVE and not any(word in f"{step.label} {step.reason}" for word in UNDER_WAY)
+        assert (phase in LIVE) is any(line.ending for line in view.lines)
+        assert not any(word in f"{step.label} {step.reason}" for word in UNDER_WAY)
     known = not severity and view.state.connection.status in ("online", "stale")
     assert "Offline" not in note or (not known and "Offline for 0:29." in note), "nothing is known to go on"
     if step.action == "refresh_now":
@@ -155,10 +157,10 @@ def test_no_two_parts_contradict_each_other(state, cancel):
         assert text in table[line.run_id]
         shown = line.word if line.cancelling or line.ending else line.phase.value
         assert line.phase is RunPhase.RUNNING or shown in text
-        assert words.PHASE_GLYPHS[line.phase] in table[line.run_id]
+        assert line.sign in table[line.run_id]
         if line.run.outcome not in (None, "completed"):
             assert not line.live and line.why_not
-        if line.phase in (RunPhase.WAITING, RunPhase.QUEUED):
+        if line.phase in PENDING:
             assert bool(words.why_it_waits(view, line) or words.waiting_text(view)) is not line.cancelling
         # what the chart draws hollow is a run that goes on, or nobody knows
         if line.row is not None and not line.row.live:
@@ -332,8 +334,9 @@ def test_a_job_that_is_held_and_one_that_failed_after_its_training_say_so():
     late, hangs = (replace(failed, job=replace(failed.job, slurm_state=s)) for s in ("TIMEOUT", "RUNNING"))
     hangs = replace(hangs, job=replace(hangs.job, phase=JobPhase.RUNNING))
     lines = [seen(LabState(runs={1: done}, submissions={"lt1": each})).every[1] for each in (late, hangs)]
-    told = [(each.word, each.cancellable) for each in lines]
-    assert told == [("done, its job timed out", False), ("done", True)], "a job that hangs can be cancelled"
+    told = [(each.word, each.sign, each.cancellable) for each in lines]
+    assert told == [("done, its job timed out", "✔", False), ("ending", "▶", True)], "as the keys for it say"
+    assert task_word(seen(LabState(runs={1: done}, submissions={"lt1": hangs}))) == "ending"
     two = {1: done, 2: one_run(2, spec(gpus=2), outcome="oom", phase=RunPhase.FAILED)}
     both = LabState(runs=two, submissions={"lt1": replace(failed, run_ids=(1, 2))})
     assert seen(both).every[1].word == "done"
@@ -436,7 +439,8 @@ def test_a_run_that_is_done_counts_no_more_seconds(phase):
     run = in_epochs(NOW - 9, NOW, phase=RunPhase.DONE, outcome="completed")
     job = sent(phase, start_time=NOW - 100, end_time=NOW + 1)
     view = seen(LabState(runs={1: run}, submissions={"lt1": job}))
-    assert state_text(view, view.every[1], ROLES, 26).plain == "done in 1:40"
+    said = "ending" if phase is JobPhase.RUNNING else "done in 1:40"
+    assert (state_text(view, view.every[1], ROLES, 26).plain, view.every[1].took_s) == (said, 100.0)
 
 
 def test_gpu_hours_are_those_that_are_known_so_that_they_never_fall():

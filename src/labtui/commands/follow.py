@@ -19,7 +19,7 @@ from labtui.commands.terminal import OpenLab, error_lines, lab_folder, print_lin
 from labtui.domain.decode import json_text
 from labtui.domain.model import RunPhase, Stream
 from labtui.domain.run import mark_words, run_numbers
-from labtui.domain.state import OPEN, LabState, RunState, SubmissionState
+from labtui.domain.state import OPEN, PENDING, LabState, RunState, SubmissionState
 from labtui.slurm.job_control import known_logs
 from labtui.slurm.states import end_reason, reason_words, waiting_reason
 
@@ -52,7 +52,7 @@ def run_log(args: argparse.Namespace) -> int:
         if args.follow and (lab.session.elsewhere or (sent and not lab.session.read_only)):
             lab.session.start()
             lab.session.watch_logs({record.token})
-            if record.phase in (RunPhase.WAITING, RunPhase.QUEUED):
+            if record.phase in PENDING:
                 say(_why_no_log(lab, record, args.stream))
             for _ in lab.updates(lambda state: _stream_over(state, record, args.stream)):
                 if (path := lab.session.log_path(record.token, args.stream)) is not None:

@@ -24,12 +24,16 @@ WITHOUT_JOB = (SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN)
 """The final statuses of a submission without a job."""
 UNANSWERED = (SubmissionStatus.SENDING, SubmissionStatus.UNKNOWN)
 """The statuses of a submission that Slurm may have taken."""
+PENDING = (RunPhase.WAITING, RunPhase.QUEUED)
+"""The phases of a run that has not begun, in labtui's or Slurm's queue."""
 TRAINING = (RunPhase.STARTING, RunPhase.RUNNING)
 """The phases of a run whose training is under way."""
-LIVE = (RunPhase.WAITING, RunPhase.QUEUED, *TRAINING)
+LIVE = (*PENDING, *TRAINING)
 """The phases of a run that has not ended, in order."""
 OPEN = (*LIVE, RunPhase.UNKNOWN)
 """The phases of a run whose end is not known."""
+LEFT_QUEUE = (JobPhase.SETTLING, JobPhase.FINISHED)
+"""The phases of a job that is over."""
 
 
 class LogState(msgspec.Struct, frozen=True, kw_only=True):

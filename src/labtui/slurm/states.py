@@ -13,7 +13,7 @@ from typing import Any
 from labtui.domain.errors import LabError, failure
 from labtui.domain.model import JobPhase, JobView, Outcome, SubmissionStatus, first_sentence
 from labtui.domain.profile import Profile
-from labtui.domain.state import UNANSWERED, LabState, SubmissionState, submission_queue
+from labtui.domain.state import LEFT_QUEUE, UNANSWERED, LabState, SubmissionState, submission_queue
 
 MAX_MINUTES = 7 * 24 * 60
 """The most that a student may enter; no queue of the lab allows more."""
@@ -64,7 +64,7 @@ def plain_state(text: str) -> str:
 
 def told_outcome(job: JobView | None) -> Outcome | None:
     """How all runs of a job ended that has left the queue; None if Slurm's state does not tell it."""
-    over = job is not None and job.phase in (JobPhase.SETTLING, JobPhase.FINISHED)
+    over = job is not None and job.phase in LEFT_QUEUE
     return OUTCOMES.get(job.slurm_state) if job and over and job.slurm_state != "FAILED" else None
 
 

@@ -14,7 +14,7 @@ from rich.cells import cell_len, set_cell_size
 
 from labtui.domain.model import Interval, JobPhase, JobView, RunPhase, RunSpec, SubmissionStatus
 from labtui.domain.run import run_numbers
-from labtui.domain.state import TRAINING, SubmissionState, submission_queue
+from labtui.domain.state import PENDING, TRAINING, SubmissionState, submission_queue
 from labtui.domain.terminal_text import printable
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def about_practice(factor: float | None) -> str:
 
 def why_it_waits(view: View, line: RunLine | None) -> str:
     """A sentence on the job of a run that waits or whose state is unknown; "" for other runs."""
-    waits = (RunPhase.WAITING, RunPhase.QUEUED, RunPhase.UNKNOWN)
+    waits = (*PENDING, RunPhase.UNKNOWN)
     submission = line.submission if line is not None else None
     if line is None or submission is None or line.phase not in waits or line.cancelling:
         return ""

@@ -16,7 +16,18 @@ from msgspec.structs import replace
 
 from labtui.domain.model import JobPhase, JobView, RunPhase, SubmissionStatus
 from labtui.domain.run import WHAT_COUNTS
-from labtui.domain.state import LIVE, OPEN, TRAINING, LabState, RunState, SubmissionState, ended_by, run_phase
+from labtui.domain.state import (
+    LEFT_QUEUE,
+    LIVE,
+    OPEN,
+    PENDING,
+    TRAINING,
+    LabState,
+    RunState,
+    SubmissionState,
+    ended_by,
+    run_phase,
+)
 from labtui.tui import format as words
 
 if TYPE_CHECKING:
@@ -59,13 +70,16 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def cancelling(self) -> bool:
         """Whether the student cancelled the run and it has not ended yet."""
-        return self.live and self.submission is not None and self.submission.cancelling
+        return (self.live or self.ending) and self.submission is not None and self.submission.cancelling
 
     @property
     def ending(self) -> bool:
-        """Whether its job is over, but not yet read how it ended."""
-        over = self.job is not None and self.job.phase in (JobPhase.SETTLING, JobPhase.FINISHED)
-        return over and self.phase in TRAINING
+        """Whether its job is over, but not yet read how it ended; or it is done, but its job is not over."""
+        if self.job is None or self.submission is None:
+            return False
+        if self.phase is RunPhase.DONE:
+            return self.job.phase is JobPhase.RUNNING and self.submission.run_ids[-1] == self.run_id
+        return self.job.phase in LEFT_QUEUE and self.phase in TRAINING
 
     @property
     def run_id(self) -> int:
@@ -74,6 +88,11 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def phase(self) -> RunPhase:
         return self.run.phase
+
+    @property
+    def shown_phase(self) -> RunPhase:
+        """The phase whose sign and colour it has: until its job is over, it runs."""
+        return RunPhase.RUNNING if self.ending else self.phase
 
     @property
     def live(self) -> bool:
@@ -88,13 +107,11 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     def cancellable(self) -> bool:
         """Whether its job may still exist and is not being cancelled; also the job of a last run that is done."""
         lost = self.phase is RunPhase.UNKNOWN and self.submission is not None and not self.submission.over
-        runs_on = self.job is not None and self.job.phase is JobPhase.RUNNING and not self.live
-        last = runs_on and self.submission is not None and self.submission.run_ids[-1] == self.run_id
-        return (self.live and not self.cancelling) or lost or last
+        return lost or ((self.live or self.ending) and not self.cancelling)
 
     @property
     def sign(self) -> str:
-        return words.PHASE_GLYPHS[self.phase]
+        return words.PHASE_GLYPHS[self.shown_phase]
 
     @property
     def word(self) -> str:
@@ -225,7 +242,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         failed = [line.run_id for line in needed if line.phase is RunPhase.FAILED]
         told = told or [number for number in failed if number in began]
         # As in the state, be they unknown by now.
-        for phases in (TRAINING, (RunPhase.QUEUED, RunPhase.WAITING)):
+        for phases in (TRAINING, PENDING):
             told = told or [run.run_id for run in runs if self.state.runs[run.run_id].phase in phases]
         if told:
             return min(told)
@@ -242,7 +259,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def run_to_read(self) -> int | None:
         """The run whose log to open: the selected one, or between two runs the last that has begun."""
         begun = [line.run_id for line in self.lines if line.run.started and line.run.task_id == self.task_id]
-        waits = self.line is not None and self.line.phase in (RunPhase.QUEUED, RunPhase.WAITING)
+        waits = self.line is not None and self.line.phase in PENDING
         return max(begun, default=self.run_id) if waits else self.run_id
 
     @property
@@ -280,14 +297,16 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             status = "partial"  # some of the runs that it compares are done
         phases = {line.phase for line in lines}
         live = max(phases.intersection(LIVE), key=LIVE.index, default=None)
-        if live in (RunPhase.WAITING, RunPhase.QUEUED) and RunPhase.UNKNOWN in phases:
+        mine = [line for line in lines if (line.phase is live if live else line.ending)]
+        live = live or (RunPhase.RUNNING if mine else None)
+        if live in PENDING and RunPhase.UNKNOWN in phases:
             live = RunPhase.UNKNOWN  # it may run
         if live is None and lines and max(lines, key=lambda line: line.run_id).phase is RunPhase.UNKNOWN:
             live = RunPhase.UNKNOWN
         elif live is None and status != "done":
             bad = {line.phase for line in self.failures(task_id, lines)}
             live = RunPhase.FAILED if RunPhase.FAILED in bad else next(iter(bad), None)
-        alike = {line.word for line in lines if line.phase is live and live in LIVE}
+        alike = {line.word for line in mine if live in LIVE}
         said = alike.pop() if len(alike) == 1 else ""
         if live is None and status in ("open", "partial"):
             runs = self.count("runs", task_id)
@@ -364,7 +383,7 @@ def planned_sizes(task: Task | None) -> set[int]:
 def _with_cause(view: View, run: RunState, submission: SubmissionState | None) -> tuple[RunState, str]:
     """The run with its phase, and the cause: by its log, else by its job's end, else by the last poll if recent."""
     state, job = view.state, submission.job if submission is not None else None
-    over = job is not None and job.phase in (JobPhase.FINISHED, JobPhase.SETTLING)
+    over = job is not None and job.phase in LEFT_QUEUE
     held = "(held)" if submission is not None and submission.held else ""
     if submission is not None and job is not None and over and run.outcome is None:
         from labtui.session.run_matcher import with_slurm_outcome

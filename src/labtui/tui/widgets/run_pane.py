@@ -16,8 +16,8 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.widgets import DataTable
 
-from labtui.domain.model import RunPhase
 from labtui.domain.run import run_numbers
+from labtui.domain.state import PENDING
 from labtui.tui.format import cluster_now
 from labtui.tui.view import RunLine, View
 from labtui.tui.widgets.frame import Pane, appearance, key
@@ -128,7 +128,7 @@ class RunPane(Pane, Vertical):
         if line is None:
             return "There is no run here."
         if action == "hold_run":
-            waits = line.phase in (RunPhase.WAITING, RunPhase.QUEUED)
+            waits = line.phase in PENDING
             return "" if waits else f"Run {line.run_id} is not waiting: only waiting runs can be held."
         return _why_over(line)
 

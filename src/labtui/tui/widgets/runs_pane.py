@@ -219,7 +219,7 @@ def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, st
     from labtui.results.numbers import memory_text, percent_text, rate_text, ratio_text, time_text, whole_text
 
     spec, row, accuracy = line.run.used, line.row, validated(line.run)
-    role = getattr(styles, PHASE_ROLES.get(line.phase, "quiet"))
+    role = getattr(styles, PHASE_ROLES.get(line.shown_phase, "quiet"))
     cost = 0.0 if line.live or "n_gpus" in spec.unknown else training_gpu_hours(spec.n_gpus, line.run)
     cells: dict[str, str | Text] = {
         "sign": ink(line.sign, role),
@@ -242,7 +242,7 @@ def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, st
 
 def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
     """A progress bar with the time left for a running training; else the state, and why its numbers do not count."""
-    role = getattr(styles, PHASE_ROLES.get(line.phase, "quiet"))
+    role = getattr(styles, PHASE_ROLES.get(line.shown_phase, "quiet"))
     if line.word == RunPhase.RUNNING and line.run.spec.program is None:
         left = f"epoch {line.run.epochs_read + 1}"  # also of a run that takes longer than was expected
         if line.left_s or (line.left_s is not None and line.to_limit):
@@ -251,7 +251,7 @@ def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
         done = min(cells - (not line.to_limit), round(line.share * cells))  # full at the end only
         text = ink("━" * done, styles.busy).append("─" * (cells - done), styles.axis)
         return text.append(f"  {left}", "bold")
-    done, aim = line.phase is RunPhase.DONE, line.phase in ENDED_BADLY and ended_as_asked(view, line)
+    done, aim = line.shown_phase is RunPhase.DONE, line.phase in ENDED_BADLY and ended_as_asked(view, line)
     head, _, rest = line.word.partition(", " if done else ": ")
     text = ink(head, styles.soft if aim else role)
     text.append(f": {rest}" if rest and not done else "", styles.soft)

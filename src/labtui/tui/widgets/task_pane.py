@@ -10,9 +10,11 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import VerticalScroll
 
-from labtui.domain.model import plural
+from labtui.domain.model import RunPhase, plural
+from labtui.domain.tuning import distinguishing_words
 from labtui.lab.checks import CheckItem
 from labtui.lab.evidence import one_line
+from labtui.lab.run_choice import not_run_yet
 from labtui.tui.guidance import headline, instead_of_runs, unanswered
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import Count, View
@@ -121,7 +123,7 @@ def _evidence(view: View) -> Iterator[Section]:
         mine = [item for item in items if item.kind == kind]
         planned = task.runs if task is not None and kind == "runs" else ()
         if mine or planned:
-            details = _conditions(mine) or [("", run.spec.label) for run in planned]
+            details = _conditions(view, mine) or [("", run.spec.label) for run in planned]
             if kind == "answers" and task is not None:
                 pairs = zip(details, task.questions, strict=False)
                 details = [(mark, question.text) for (mark, _), question in pairs]
@@ -129,22 +131,40 @@ def _evidence(view: View) -> Iterator[Section]:
             yield Section(name, view.count(kind), _sentence(view, kind), details, key, action)
     if other := [item for item in items if item.kind not in KINDS]:
         unmet = next((item.missing for item in other if not item.met), "")
-        yield Section("Checks", Count(sum(item.met for item in other), len(other)), unmet, _conditions(other))
+        yield Section(
+            "Checks", Count(sum(item.met for item in other), len(other)), unmet, _conditions(view, other)
+        )
 
 
-def _conditions(items: Sequence[CheckItem]) -> list[tuple[str, str]]:
+def _conditions(view: View, items: Sequence[CheckItem]) -> list[tuple[str, str]]:
     """A mark and a sentence for each condition: what is missing, else what was required.
 
-    What the names of all runs begin with is left out.
+    A run that goes on or failed has its own sign; those that were not made have one sentence.
     """
-    labels = [item.run.label.split(" · ") for item in items if item.run is not None]
-    alike = takewhile(lambda parts: len(set(parts)) == 1, zip(*labels, strict=False))
-    shared = "".join(f"{parts[0]} · " for parts in alike)
-    found = []
+    names, found, not_made = iter(_names(items)), list[tuple[str, str]](), dict[str, list[str]]()
     for item in items:
-        done = item.sentence if item.run is None else f"{item.run.label}: {item.evidence.partition(',')[0]}"
-        found.append(("○" if item.missing else "✔", (item.missing or done).removeprefix(shared)))
-    return found
+        line, said = view.every.get(item.run_id or 0), item.missing or item.sentence
+        if item.run is not None:
+            name, said = next(names), item.missing or f"{item.run.label}: {item.evidence.partition(',')[0]}"
+            if item.missing and line is None:
+                not_made.setdefault(item.task_id and f" (task {item.task_id})", []).append(name)
+                continue
+            said = name + said.removeprefix(item.run.label)
+        goes_on = line is not None and item.missing and line.phase is not RunPhase.DONE
+        found.append((line.sign if line and goes_on else "○" if item.missing else "✔", said))
+    return [*found, *(("○", not_run_yet(each, where)) for where, each in not_made.items())]
+
+
+def _names(items: Sequence[CheckItem]) -> list[str]:
+    """The names of the planned runs, without what all begin with, and with the options and batches that differ."""
+    specs = [item.run for item in items if item.run is not None]
+    parts = [each.label.split(" · ") for each in specs]
+    alike = len([*takewhile(lambda each: len(set(each)) == 1, zip(*parts, strict=False))])
+    options = distinguishing_words([each.tuning for each in specs])
+    labels = [" · ".join(each[alike:] or each) for each in parts]
+    names = [", ".join((label, *more)) for label, more in zip(labels, options, strict=True)]
+    pairs = zip(names, specs, strict=True)
+    return [f"{name}, batch {spec.batch_size:,}" if names.count(name) > 1 else name for name, spec in pairs]
 
 
 def _reading(view: View) -> Iterator[Section]:
