@@ -114,6 +114,8 @@ async def test_a_run_whose_job_went_on_opens_at_its_own_end(session):
         app.choose_run(2)
         await until(pilot, lambda: "Run 2" in title(app) and "below" not in title(app))
         assert f"text {line + 199}" in text_of(app)
+        app.view_model.chosen, app.view_model.reading = None, 1
+        assert app.view_model.view().run_id == 2, "whose lines come"
         await pilot.resize_terminal(120, 40)
         await pilot.press("r")
         await until(pilot, lambda: f"text {line + 199}" in text_of(app) and "of runs 1, 2" in text_of(app))

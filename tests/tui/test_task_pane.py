@@ -17,7 +17,7 @@ async def test_the_first_unfinished_line_is_open_and_enter_opens_all_with_what_d
         assert "scripts/cifar-utils/cifar.py" not in text
         assert "▶ 4 GPUs: run 4 is running: 3 of 5 epochs read." in text and "✔ 1 GPU: run 2" in text
         other = replace(app.view, task_id="10.6", results=None, charts=())
-        kept = other.items[0]
+        kept = next(item for item in other.items if item.run_id == 5)
         tuned = [replace(kept.run, extra_args=("--lr_policy", each)) for each in ("naive", "linear")]
         items = [replace(kept, run=each) for each in tuned]
         checks = {"10.5": replace(app.view.check, items=items)}

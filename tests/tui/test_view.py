@@ -325,8 +325,14 @@ def test_the_title_counts_the_seconds_of_the_run_and_a_comparison_names_the_run_
 
 def test_a_job_that_is_held_and_one_that_failed_after_its_training_say_so():
     queued = one_run(1, spec(gpus=1), phase=RunPhase.QUEUED)
-    held = seen(LabState(runs={1: queued}, submissions={"lt1": replace(sent(JobPhase.QUEUED), held=True)}))
+    pending = replace(sent(JobPhase.QUEUED, reason="JobHeldUser", start_estimate=NOW + 29), held=True)
+    held = seen(LabState(runs={1: queued}, submissions={"lt1": pending}, refreshed_at=NOW, cluster_time=NOW))
     assert held.every[1].word == "queued (held)"
+    told = words.why_it_waits(held, held.every[1]), words.live_reason(held)
+    assert told == ("Job 7 is held. Press H to release it.", "Run 1 is queued (held).")
+    refused = replace(pending, status=SubmissionStatus.SENDING, held=False, job=None, sentence="Refused: no.")
+    waits = LabState(runs={1: replace(queued, phase=RunPhase.WAITING)}, submissions={"lt1": refused})
+    assert seen(waits).every[1].word == "waiting (checking)"
     done = in_epochs(NOW, outcome="completed", phase=RunPhase.DONE)
     failed = sent(JobPhase.FINISHED, slurm_state="FAILED")
     line = seen(LabState(runs={1: done}, submissions={"lt1": failed})).every[1]

@@ -163,6 +163,8 @@ def why_it_waits(view: View, line: RunLine | None) -> str:
     job = submission.job
     if job is None:  # the note line already says what waits in the submission queue
         return waits_for(view, submission) if submission not in submission_queue(view.state) else ""
+    if job.phase is JobPhase.QUEUED and submission.held:
+        return f"Job {job.job_id} is held. Press H to release it."
     if job.phase is JobPhase.QUEUED and line.phase is RunPhase.QUEUED:
         from labtui.slurm.states import reason_words
 
@@ -217,7 +219,7 @@ def live_reason(view: View) -> str:
         return f"Run {first.run_id} is past its time limit."
     if first.left_s:  # else it takes longer than was expected
         return f"Run {first.run_id} has {clock_span(first.left_s)} {'to its time limit' if first.to_limit else 'left'}."
-    if first.phase is RunPhase.QUEUED and first.job is not None and first.job.start_estimate:
+    if first.word == RunPhase.QUEUED and first.job is not None and first.job.start_estimate:
         return f"Run {first.run_id} is queued. {start_words(first.job, view)}".rstrip()
     return f"Run {first.run_id} is {'being cancelled' if first.cancelling else first.word}."
 

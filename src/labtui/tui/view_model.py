@@ -73,8 +73,14 @@ class ViewModel:
         self.session.choose(task=task_id, run=str(max(self.state.runs, default=0)))
 
     def view(self) -> View:
-        """Everything one repaint needs, as of now. A run that fails while it is shown stays selected."""
+        """Everything one repaint needs, as of now. A run that fails while it is shown stays selected.
+
+        An open log is that of the last run that has begun in its job, whose lines come.
+        """
         runs, last = self.state.runs, self._last
+        if (read := runs.get(self.reading or 0)) is not None:
+            same = (run.run_id for run in runs.values() if run.token == read.token and run.started)
+            self.reading = max(same, default=self.reading)
         if last is not None and self.chosen is None and last.phase not in ENDED_BADLY:
             self.chosen = last.run_id if runs.get(last.run_id, last).phase is RunPhase.FAILED else None
         # The results come with the second view: the first paint need not wait for their modules.
