@@ -1,11 +1,9 @@
-"""By mouse alone: pages over a screen are opened and left, questions answered; fixes are in the tests of the plan."""
+"""By mouse alone: pages over a screen are opened and left; fixes are in the tests of the plan."""
 
 from typing import Any
 
-from labtui.cluster.target import LoginQuestion
 from labtui.tui.screens.main import MainScreen
-from labtui.tui.screens.modals import Ask, TextScreen, prompt_screen
-from labtui.tui.screens.wizard import WizardApp
+from labtui.tui.screens.modals import TextScreen
 from tests import changes
 from tests.tui.clicking import choose, click_words
 from tests.tui.waiting import screens, text_of, until
@@ -28,17 +26,3 @@ async def test_every_page_is_opened_and_closed_by_clicks(filled_session):
         await until(pilot, lambda: "Find an action or a task" in text_of(app))
         assert await pilot.click(offset=(40, 0))  # above it
         await shown(pilot, MainScreen)
-
-
-async def test_a_question_during_the_first_run_is_answered_by_a_click(tmp_path):
-    app = WizardApp(tmp_path)
-    answers: list[str | None] = []
-    question = LoginQuestion(kind="password", text="What is it?", host="login.rehearsal.test")
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
-        for number, words in enumerate(("enter  Answer", "esc  Back"), 1):
-            app.push_screen(prompt_screen(question), answers.append)
-            await shown(pilot, Ask)
-            await pilot.press(*"hush")
-            await click_words(pilot, words)
-            await until(pilot, lambda number=number: len(answers) == number)
-    assert answers == ["hush", None]

@@ -67,12 +67,6 @@ async def test_a_folder_without_an_account_or_its_cluster_opens_and_says_what_to
                 session.test_only(session.drafts("10.4")[0])
 
 
-async def test_a_pane_made_by_a_key_before_the_first_picture_stays_hidden(session):
-    async with screens(session) as (app, _):
-        await app.screen._ensure_pane("log")
-        assert [pane.id for pane in app.query("#panes > *") if pane.display] == ["pane-task"]
-
-
 async def test_leaving_an_unkept_practice_session_is_asked_about(filled_session, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     async with screens(filled_session, kept=False, factor=20.0, size=(80, 24)) as (app, pilot):

@@ -23,7 +23,6 @@ from labtui.domain.model import (
 from labtui.domain.state import (
     CLUSTER_OVER,
     LIVE,
-    PENDING,
     ConnectionState,
     LabState,
     Problem,
@@ -160,7 +159,7 @@ def test_no_two_parts_contradict_each_other(state, cancel):
         assert line.sign in table[line.run_id]
         if line.run.outcome not in (None, "completed"):
             assert not line.live and line.why_not
-        if line.phase in PENDING:
+        if line.phase in LIVE[:2]:
             assert bool(words.why_it_waits(view, line) or words.waiting_text(view)) is not line.cancelling
         # what the chart draws hollow is a run that goes on, or nobody knows
         if line.row is not None and not line.row.live:
@@ -861,7 +860,7 @@ def test_what_a_log_says_of_the_whole_training_stands_beside_the_chart():
 def test_charts_older_than_a_run_are_to_be_exported_and_complete_runs_ask_for_no_smaller_batch():
     old = "The speedup chart is older than run 2: export it again."
     items = (
-        CheckItem(sentence="All sizes ran.", kind="runs"),
+        CheckItem(sentence="All sizes ran.", kind="runs", run=spec(), run_id=1),
         CheckItem(sentence="the speedup chart is exported", kind="charts", missing=old, stale=True),
     )
     check = TaskCheck(task_id="10.5", status="stale", items=items, missing=old)

@@ -25,7 +25,7 @@ WITHOUT_JOB = (SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN)
 UNANSWERED = (SubmissionStatus.SENDING, SubmissionStatus.UNKNOWN)
 """The statuses of a submission that Slurm may have taken."""
 PENDING = (RunPhase.WAITING, RunPhase.QUEUED)
-"""The phases of a run that has not begun, in labtui's or Slurm's queue."""
+"""The phases of a run that has not begun: it is in labtui's queue or in Slurm's."""
 TRAINING = (RunPhase.STARTING, RunPhase.RUNNING)
 """The phases of a run whose training is under way."""
 LIVE = (*PENDING, *TRAINING)

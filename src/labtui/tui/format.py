@@ -156,20 +156,23 @@ def about_practice(factor: float | None) -> str:
 
 def why_it_waits(view: View, line: RunLine | None) -> str:
     """A sentence on the job of a run that waits or whose state is unknown; "" for other runs."""
-    waits = (*PENDING, RunPhase.UNKNOWN)
     submission = line.submission if line is not None else None
+    waits = (*PENDING, RunPhase.UNKNOWN)
     if line is None or submission is None or line.phase not in waits or line.cancelling:
         return ""
     job = submission.job
     if job is None:  # the note line already says what waits in the submission queue
         return waits_for(view, submission) if submission not in submission_queue(view.state) else ""
-    if job.phase is JobPhase.QUEUED and submission.held:
-        return f"Job {job.job_id} is held. Press H to release it."
     if job.phase is JobPhase.QUEUED and line.phase is RunPhase.QUEUED:
         from labtui.slurm.states import reason_words
 
         why = reason_words(job.phase, job.reason.replace("None", "")) or "Slurm has not said why yet."
-        return f"Job {job.job_id} is queued. {why} {start_words(job, view)}".rstrip()
+        held = f"Job {job.job_id} is held. Press H to release it."
+        return (
+            held
+            if submission.held
+            else f"Job {job.job_id} is queued. {why} {start_words(job, view)}".rstrip()
+        )
     if job.phase is JobPhase.UNKNOWN:
         since = clock_span(view.now - job.unknown_since) if job.unknown_since else ""
         lost = f"unknown for {since}. The cluster has not reported how it ended."

@@ -16,22 +16,12 @@ from msgspec.structs import replace
 
 from labtui.domain.model import JobPhase, JobView, RunPhase, SubmissionStatus
 from labtui.domain.run import WHAT_COUNTS
-from labtui.domain.state import (
-    LEFT_QUEUE,
-    LIVE,
-    OPEN,
-    PENDING,
-    TRAINING,
-    LabState,
-    RunState,
-    SubmissionState,
-    ended_by,
-    run_phase,
-)
+from labtui.domain.state import LEFT_QUEUE, LIVE, OPEN, PENDING, TRAINING, LabState, ended_by, run_phase
 from labtui.tui import format as words
 
 if TYPE_CHECKING:
     from labtui.domain.profile import Profile
+    from labtui.domain.state import RunState, SubmissionState
     from labtui.lab.checks import CheckItem, Progress, TaskCheck
     from labtui.lab.edition import Edition, Task
     from labtui.results.charts import ChartSpec
@@ -242,7 +232,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         failed = [line.run_id for line in needed if line.phase is RunPhase.FAILED]
         told = told or [number for number in failed if number in began]
         # As in the state, be they unknown by now.
-        for phases in (TRAINING, PENDING):
+        for phases in (TRAINING, LIVE):
             told = told or [run.run_id for run in runs if self.state.runs[run.run_id].phase in phases]
         if told:
             return min(told)

@@ -128,8 +128,11 @@ class RunPane(Pane, Vertical):
         if line is None:
             return "There is no run here."
         if action == "hold_run":
-            waits = line.phase in PENDING
-            return "" if waits else f"Run {line.run_id} is not waiting: only waiting runs can be held."
+            return (
+                ""
+                if line.phase in PENDING
+                else f"Run {line.run_id} is not waiting: only waiting runs can be held."
+            )
         return _why_over(line)
 
     @property

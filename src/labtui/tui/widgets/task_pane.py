@@ -123,7 +123,8 @@ def _evidence(view: View) -> Iterator[Section]:
         mine = [item for item in items if item.kind == kind]
         planned = task.runs if task is not None and kind == "runs" else ()
         if mine or planned:
-            details = _conditions(view, mine) or [("", run.spec.label) for run in planned]
+            details = _runs(view, mine) if kind == "runs" else _conditions(mine)
+            details = details or [("", run.spec.label) for run in planned]
             if kind == "answers" and task is not None:
                 pairs = zip(details, task.questions, strict=False)
                 details = [(mark, question.text) for (mark, _), question in pairs]
@@ -131,40 +132,34 @@ def _evidence(view: View) -> Iterator[Section]:
             yield Section(name, view.count(kind), _sentence(view, kind), details, key, action)
     if other := [item for item in items if item.kind not in KINDS]:
         unmet = next((item.missing for item in other if not item.met), "")
-        yield Section(
-            "Checks", Count(sum(item.met for item in other), len(other)), unmet, _conditions(view, other)
-        )
+        yield Section("Checks", Count(sum(item.met for item in other), len(other)), unmet, _conditions(other))
 
 
-def _conditions(view: View, items: Sequence[CheckItem]) -> list[tuple[str, str]]:
-    """A mark and a sentence for each condition: what is missing, else what was required.
+def _conditions(items: Sequence[CheckItem]) -> list[tuple[str, str]]:
+    """A mark and a sentence for each condition: what is missing, else what was required."""
+    return [("○" if item.missing else "✔", item.missing or item.sentence) for item in items]
 
-    A run that goes on or failed has its own sign; those that were not made have one sentence.
+
+def _runs(view: View, items: Sequence[CheckItem]) -> list[tuple[str, str]]:
+    """A mark and a sentence for each planned run; those that were not made have one sentence.
+
+    What all names begin with is left out; options that differ are added. What goes on or failed has its own sign.
     """
-    names, found, not_made = iter(_names(items)), list[tuple[str, str]](), dict[str, list[str]]()
-    for item in items:
-        line, said = view.every.get(item.run_id or 0), item.missing or item.sentence
-        if item.run is not None:
-            name, said = next(names), item.missing or f"{item.run.label}: {item.evidence.partition(',')[0]}"
-            if item.missing and line is None:
-                not_made.setdefault(item.task_id and f" (task {item.task_id})", []).append(name)
-                continue
-            said = name + said.removeprefix(item.run.label)
-        goes_on = line is not None and item.missing and line.phase is not RunPhase.DONE
-        found.append((line.sign if line and goes_on else "○" if item.missing else "✔", said))
-    return [*found, *(("○", not_run_yet(each, where)) for where, each in not_made.items())]
-
-
-def _names(items: Sequence[CheckItem]) -> list[str]:
-    """The names of the planned runs, without what all begin with, and with the options and batches that differ."""
     specs = [item.run for item in items if item.run is not None]
-    parts = [each.label.split(" · ") for each in specs]
-    alike = len([*takewhile(lambda each: len(set(each)) == 1, zip(*parts, strict=False))])
+    parts = zip(*(each.label.split(" · ") for each in specs), strict=False)
+    alike = [*takewhile(lambda each: len(set(each)) == 1, parts)]
     options = distinguishing_words([each.tuning for each in specs])
-    labels = [" · ".join(each[alike:] or each) for each in parts]
-    names = [", ".join((label, *more)) for label, more in zip(labels, options, strict=True)]
-    pairs = zip(names, specs, strict=True)
-    return [f"{name}, batch {spec.batch_size:,}" if names.count(name) > 1 else name for name, spec in pairs]
+    found, not_made = list[tuple[str, str]](), dict[str, list[str]]()
+    for item, spec, more in zip(items, specs, options, strict=True):
+        short = " · ".join(spec.label.split(" · ")[len(alike) :]) or spec.label
+        name, line = ", ".join((short, *more)), view.every.get(item.run_id or 0)
+        if line is None:
+            not_made.setdefault(item.task_id and f" (task {item.task_id})", []).append(name)
+            continue
+        said = (item.missing or item.evidence.partition(",")[0]).removeprefix(f"{spec.label}: ")
+        mark = "✔" if not item.missing else "○" if line.phase is RunPhase.DONE else line.sign
+        found.append((mark, f"{name}: {said}"))
+    return [*found, *(("○", not_run_yet(names, where)) for where, names in not_made.items())]
 
 
 def _reading(view: View) -> Iterator[Section]:
