@@ -253,6 +253,7 @@ async def test_why_a_run_failed_is_pointed_to_where_standard_error_has_it(sessio
         write_log(session, "lt1", "".join(f"text {number}\n" for number in range(1, 99)), "err")
         await pilot.press("l")
         await until(pilot, lambda: "The error is in" not in text_of(app) and " 3 text 3" in text_of(app))
+        assert "standard error" in text_of(app).splitlines()[4], "which of the two it is"
         await pilot.press("o")
         await until(pilot, lambda: "The error is in standard error: press o." in text_of(app))
         session.feed(changes.ended(1, "cancelled", (found,)))  # nobody asks why

@@ -74,7 +74,8 @@ async def test_a_look_to_the_right_and_a_smaller_screen_go_on_following(log):
 @pytest.mark.parametrize("stamp", ["[11/25/2026 1:01:37 PM] INFO   ", "2026-11-25 23:01:37,123 - WARNING - "])
 async def test_a_brief_view_has_no_time_stamps_and_a_cut_line_is_marked(log, stamp):
     start = "start: 2026-11-25T23:01:37, and it goes"
-    log.write_text(f"{stamp}[EPOCH: 2] rate: 466.04\n{stamp}one\n7/7 - 5s - loss: 2.1\n{start} on\n")
+    text = f"{stamp}[EPOCH: 2] rate: 466.04\n{stamp}one\n7/7 - 5s - loss: 2.1\n{start}"
+    log.write_text(f"{text}{' on' * 200}\n")
     async with bench(log) as (app, tail, pilot):
         ends = "start: 2026-11-25T23:01:37 …", f"{start}…"
         for tail.brief, search, first in ((True, "", ""), (True, ":37", stamp), (False, "", stamp)):
@@ -134,4 +135,16 @@ async def test_a_log_that_began_anew_is_shown_from_its_new_end_and_hostile_lines
         log.unlink()
         tail.poll()
         tail.show_file(None, log.parent)
-        await until(pilot, lambda: text_of(app).startswith(" What a run prints"))
+        await until(pilot, lambda: text_of(app).startswith("What a run prints"))
+
+
+async def test_long_lines_are_whole_while_all_fit(log):
+    log.write_text("begin\nslurmstepd: error: JOB 2 CANCELLED AT 09:41 DUE TO TIME LIMIT\nend\n")
+    async with bench(log) as (app, tail, pilot):
+        tail.numbered, tail.read_as = True, {2: "error"}
+        whole = [" 1 begin", " 2 slurmstepd: error: JOB          error", "   2 CANCELLED AT 09:41 DUE TO"]
+        whole += ["   TIME LIMIT", " 3 end"]
+        await until(pilot, lambda: [row.rstrip() for row in text_of(app).split("\n")[:5]] == whole)
+        tail.why_empty = "Job 7 is queued. It waits for nodes to become free."
+        tail.show_file(None, log.parent)
+        await until(pilot, lambda: text_of(app).split("\n")[1].strip() == "become free.")

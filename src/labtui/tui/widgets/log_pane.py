@@ -112,10 +112,10 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
         live = any(self.view.every[number].phase in TRAINING for number in (line.run_id, *others))
         right = ink(place_of(self.tail, live=live), styles.busy if self.tail.follow and live else styles.soft)
         right.truncate(max(0, self.size.width - text.cell_len - 1), overflow="ellipsis")  # the run stays
-        named = "standard output" if self.stream == "out" else "standard error"
-        parts = [line.word] if line.phase in ENDED_BADLY else []
+        parts = ["standard error"] if self.stream == "err" else []
+        parts += [line.word] if line.phase in ENDED_BADLY else []
         parts += [f"with {run_numbers(others).lower()}"] if others else []
-        for part in (*parts, file.path.name if file.path is not None else named):
+        for part in (*parts, *([file.path.name] if file.path is not None else ())):
             fits = text.cell_len + len(part) + right.cell_len + 4 <= self.size.width
             text.append(f"   {part}" if fits else "", styles.soft)
         say(self, "#log-title", ends(text, right, max(10, self.size.width)))

@@ -27,7 +27,7 @@ from textual.strip import Strip
 
 from labtui.cluster.local_files import reader_inside, stat_inside
 from labtui.domain.terminal_text import display_text
-from labtui.tui.widgets.frame import key
+from labtui.tui.widgets.frame import key, wrap
 
 MAX_BYTES = 16 << 20
 SLACK_BYTES = 1 << 20
@@ -369,22 +369,19 @@ class TailView(ScrollView, can_focus=True):
         scroll_x, scroll_y = self.scroll_offset
         width = self.scrollable_content_region.width - self.show_vertical_scrollbar  # nothing touches it
         style = self.rich_style
-        row = scroll_y + y
-        if row >= self.file.rows():
-            empty = f" {self.why_empty or EMPTY}" if y == 0 and self.file.path is None else ""
-            return Strip([Segment(empty, style)]).crop_extend(0, width, style)
-        number = self.file.number(row)
-        head = f"{number:>{max(2, len(str(self.file.last)))}} " if self.numbered else ""
-        # The marked line has the whole row: its end may be what it is cited for.
-        read = f" {self.read_as[number]}" if number in self.read_as and number != self.match_line else ""
-        room = max(1, width - len(head) - cell_len(read))
-        line = self._text(number)
+        row, wrapped = scroll_y + y, self._wrapped(width)
+        if row >= (len(wrapped) or self.file.rows()):
+            return Strip([Segment("", style)]).crop_extend(0, width, style)
+        number, line = wrapped[row] if wrapped else (self.file.number(row), "")
+        (head, read, room), line = self._beside(number, width), line or self._text(number)
+        if wrapped and row and wrapped[row - 1][0] == number:
+            head, read = " " * len(head), " " * len(read)
         if cell_len(line) > self._widest:
             self._widest = cell_len(line)
             self.call_later(self._resize)
         quiet = style + self.get_component_rich_style("tail--number", partial=True)
         parts = (line,) if cell_len(line) <= room or scroll_x else self._kept(line, number, room)
-        shown_in, left_out = self._line_style(line, number), Segment(" … ", quiet)
+        shown_in, left_out = self._line_style(self._text(number), number), Segment(" … ", quiet)
         pieces = [each for part in parts for each in (left_out, Segment(part, shown_in))][1:]
         text = Strip([each for each in pieces if each.text])
         shown = text.crop_extend(scroll_x, scroll_x + room, style).apply_style(style)
@@ -392,6 +389,21 @@ class TailView(ScrollView, can_focus=True):
             shown = Strip.join([shown.crop(0, room - 1), Strip([Segment("…", quiet)])])
         ends = self.get_component_rich_style("tail--read", partial=True)
         return Strip.join([Strip([Segment(head, quiet)]), shown, Strip([Segment(read, style + ends)])])
+
+    def _beside(self, number: int, width: int) -> tuple[str, str, int]:
+        """What stands before a line and behind it, and the cells between them."""
+        head = f"{number:>{max(2, len(str(self.file.last)))}} " if self.numbered and number else ""
+        # The marked line has the whole row: its end may be what it is cited for.
+        read = f" {self.read_as[number]}" if number in self.read_as and number != self.match_line else ""
+        return head, read, max(1, width - len(head) - cell_len(read))
+
+    def _wrapped(self, width: int) -> list[tuple[int, str]]:
+        """The number and text of each row while all fit with their long lines wrapped; else [], and lines are cut."""
+        rows = [] if self.file.path else [(0, part) for part in wrap(self.why_empty or EMPTY, width)]
+        for number in map(self.file.number, range(min(self.file.rows(), self.size.height + 1))):
+            parts = wrap(self._text(number), self._beside(number, width)[2], drop_whitespace=False)
+            rows += [(number, part) for part in parts or [""]]
+        return rows if len(rows) <= self.size.height else []
 
     def _kept(self, text: str, number: int, width: int) -> tuple[str, ...]:
         """The parts of a long line around an ellipsis: without what says least, or what hides the current match."""
