@@ -245,11 +245,19 @@ def job_grid(jobs: Sequence[MyJob]) -> list[list[str]]:
 
 
 def cluster_now(view: View) -> float | None:
-    """The cluster's UNIX time now; None before it was read. A practice cluster's clock may run faster than ours."""
-    read_at, cluster_time = view.state.refreshed_at, view.state.cluster_time
+    """The cluster's UNIX time now, or when the connection was lost; None before it was read.
+
+    A practice cluster's clock may run faster than ours.
+    """
+    read_at, cluster_time, connection = (
+        view.state.refreshed_at,
+        view.state.cluster_time,
+        view.state.connection,
+    )
     if read_at is None or cluster_time is None:
         return None
-    return cluster_time + max(0.0, view.now - read_at) * (view.factor or 1.0)
+    known = min(view.now, connection.since) if connection.lost else view.now
+    return cluster_time + max(0.0, known - read_at) * (view.factor or 1.0)
 
 
 def in_epoch(line: RunLine, view: View) -> float:
@@ -277,6 +285,8 @@ def time_left(line: RunLine, view: View) -> tuple[float | None, float, float]:
         pace = counted or (run.epochs[-1].seconds if run.epochs else None)
         missing = max(0, run.spec.epochs - run.epochs_read)
         left = None if pace is None else pace.value * missing - min(pace.value, passed)
+        if pace is not None and passed > 2 * pace.value:  # nothing foretells its end but its limit
+            left = math.inf if most < math.inf else None
     elif not run.epochs:
         late = max(0.0, passed - usual.value)
         left = whole.value - passed + late
@@ -291,15 +301,15 @@ def limit_warning(line: RunLine, view: View) -> str:
     job, now = line.job, cluster_now(view)
     if line.left_s is None or line.submission is None or job is None or seconds is None:
         return ""
-    done, planned, left = line.run.epochs_read, line.run.spec.epochs, job.limit_left(now)
-    passed = min(seconds.value, in_epoch(line, view))
-    rest = seconds.scaled(max(0, planned - done)).minus(Interval.exact(passed))
-    if rest.hi <= left:
+    done, planned, passed = line.run.epochs_read, line.run.spec.epochs, in_epoch(line, view)
+    # all as of the end of its last epoch, since nothing is known of the next one before it ends
+    rest, left = seconds.scaled(max(0, planned - done)), job.limit_left(now) + passed
+    if rest.hi <= left or passed > 2 * seconds.value:
         return ""
     # The log does not tell the time between epochs: at most all that was no epoch so far, the start-up included.
     share = (job.ran_s(now) - passed) / max(1, done)
     slowest = max(seconds.value, share) if len(line.submission.run_ids) == 1 else seconds.value
-    first, last = (min(planned, done + 1 + int((left + passed) // pace)) for pace in (slowest, seconds.value))
+    first, last = (min(planned, done + 1 + int(left // pace)) for pace in (slowest, seconds.value))
     sure = "will end it" if rest.lo > left else "may end it"
     where = f"epoch {last}" if first == last else f"epochs {first} to {last}"
     return f"At this pace its time limit {sure} in {where} of {planned}."
