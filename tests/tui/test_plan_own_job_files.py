@@ -40,7 +40,7 @@ async def test_an_own_job_file_is_the_next_job_form_and_is_sent_as_it_is(session
     path = write(session, UNTOLD)
     async with screens(session, size=(80, 24)) as (app, pilot):
         screen = await open_plan(app, pilot)
-        await pilot.press("J", "J")
+        await pilot.press("J", "3")
         await until(pilot, lambda: "its log will tell what ? stands for" in text_of(app) and ready(screen))
         assert set(screen.plan.drafts[0].runs[0].unknown) == {"model", "n_gpus", "batch_size", "epochs"}
         path.write_text(TOLD)
@@ -62,7 +62,7 @@ async def test_an_error_is_fixed_in_the_file_and_a_file_that_changed_is_read_aga
     path = write(session, wrong)
     async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
-        await pilot.press("J", "J")
+        await pilot.press("J", "3")
         await until(pilot, lambda: ready(screen) and screen.found is not None)
         await pilot.press("f")
         await until(pilot, lambda: chooses(app) and "+#SBATCH --job-name" in text_of(app))
@@ -97,7 +97,7 @@ async def test_a_changed_script_is_checked_again_and_a_job_file_that_is_gone_giv
         session.feed(planned("lt000000000000000ff1", screen.plan.task_id, 9, spec(gpus=2)))
         await until(pilot, lambda: "Submitted after this plan was opened: run 9." in text_of(app))
         drafts = screen.plan.drafts
-        await pilot.press("J", "J")
+        await pilot.press("J", "3")
         path.unlink()
         screen.recompute()
         await until(pilot, lambda: "cannot be read" in text_of(app))
@@ -130,6 +130,11 @@ async def test_a_task_without_runs_plans_the_own_job_file(session):
         await pilot.press("s")
         await until(pilot, lambda: [name for name, _, _ in session.requests] == ["submit"])
         assert session.requests[0][1][0] == draft
+        write(session, TOLD, "other.slurm")
+        await pilot.press("s")
+        await until(pilot, lambda: chooses(app) and "2  other.slurm" in text_of(app), "a list of all")
+        await pilot.press("2")
+        await until(pilot, lambda: "1 run in other.slurm" in text_of(app))
 
 
 def test_an_own_file_with_two_runs_stays_one_job_when_it_goes_again(session):

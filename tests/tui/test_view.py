@@ -843,6 +843,10 @@ def test_a_size_that_is_done_with_a_smaller_batch_asks_for_nothing():
     assert guidance.remedy(full, view.every[4]) == guidance.NextStep("", "The task needs no other run.")
     none = replace(view, profile=replace(load_profile("mn5"), gpus_per_node=0))
     assert "this run needs another cluster" in guidance.remedy(none, view.every[1]).reason
+    open_ = {view.task_id: replace(check, items=(CheckItem("", "None.", kind="runs", run=spec()),))}
+    bare = replace(none, state=LabState(), checks=open_)
+    page = task_page(bare, ROLES, 90, whole=False).plain
+    assert "No run yet. Another cluster is needed first." in page and "s Plan" not in page
     assert [*table_of(view, ROLES, 86)[1]] == ["1", "2", "3", "4"]
     assert selected(view.state) == 4  # what happened last
     assert selected(view.state, full.checks) == 3, "the run that counts"

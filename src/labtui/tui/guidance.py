@@ -96,10 +96,7 @@ def hands_in(view: View) -> str:
 
 
 def trained_again(view: View, line: RunLine) -> str:
-    """Which finished run of the same task and size did what this one failed to, in a sentence; "" without one.
-
-    It has a smaller batch, after out of memory, or it is a later run that was planned alike.
-    """
+    """Which run of this size did what this one failed to: a later one, or with a smaller batch; "" without one."""
     failed, size = line.run, (line.run.task_id, line.run.spec.label)
     done = (each.run for each in view.every.values() if each.phase is RunPhase.DONE)
     for run in (each for each in done if (each.task_id, each.spec.label) == size):
@@ -170,6 +167,8 @@ def _what_is_missing(view: View, item: CheckItem) -> NextStep:
     missing = re.sub(r" \([^)]*`[^)]*`\)", "", item.missing)  # the command is for terminals
     if item.task_id:
         return NextStep(f"Go to {item.task_id}", missing, f"go_to({item.task_id!r})")
+    if item.of_runs and view.cannot_run:
+        return NextStep("Another cluster is needed", view.cannot_run)
     if item.kind == "runs" and (again := failed_runs(view)):
         return _run_again(view, again)
     action, label = _STEPS.get(item.kind, ("", missing))
@@ -301,7 +300,7 @@ def _before_runs(view: View, planned: int) -> str:
     others = dict.fromkeys(f" (in {i.task_id})" for i in view.items if i.run and i.met and i.task_id)
     there = f"{runs.done} of {runs.of} runs done{''.join(others)}" if runs.done else "No run yet"
     step = _what_is_missing(view, item) if item is not None else NextStep("")
-    if step.action in {"", "plan"}:
+    if step.action == "plan" or not (step.action or view.cannot_run):
         return f"{there}. Press s to plan {plural(planned, 'run')}."
     return f"{there}. {step.label}{'' if runs.full else ' first'}."
 

@@ -8,7 +8,15 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.errors import LabError, UsageError
-from labtui.domain.model import PROCESS_PER_GPU, AcceptedFinding, JobForm, RunPhase, RunSpec, SubmissionDraft
+from labtui.domain.model import (
+    PROCESS_PER_GPU,
+    AcceptedFinding,
+    JobForm,
+    RunPhase,
+    RunSpec,
+    SubmissionDraft,
+    plural,
+)
 from labtui.domain.run import run_numbers
 from labtui.domain.state import RunState
 from labtui.domain.tuning import without_option
@@ -88,8 +96,6 @@ class Plan:
         self.job_file: Path | None = None  # the student's own, planned instead of the task's runs
         self._read: tuple[object, ...] = ()
         self._first: tuple[object, ...] = ()
-        self.next_form: tuple[JobForm | None, Path | None] | None = None
-        """The next choice for the jobs: another form, or a job file of the student's own; None if there is no other."""
         if not planned and (own := job_files(session.folder)):
             self.job_file = own[0]
         self.task = edition.task(task_id)
@@ -120,7 +126,6 @@ class Plan:
         finally:
             if self.job_file is None:
                 self.drafts = self._drafts(self.task_rows, self.form)
-            self.next_form = self._next_form()
             self._first = self._first or (self.drafts, self._read[:1])
 
     def _exclude_known(self) -> None:
@@ -245,17 +250,21 @@ class Plan:
 
     # ------------------------------------------------------------------ job forms
 
-    def _next_form(self) -> tuple[JobForm | None, Path | None] | None:
-        forms: tuple[JobForm | None, ...] = (self.forms or (None,)) if self.planned else ()
-        choices: list[tuple[JobForm | None, Path | None]] = [(form, None) for form in forms]
-        choices += [(None, path) for path in job_files(self.session.folder)]
-        now = (None if self.job_file is not None else self.form, self.job_file)
-        at = choices.index(now) + 1 if now in choices else 0
-        for form, path in (*choices[at:], *choices[:at]):
-            started = path or self.job_file or (self.drafts and form in PROCESS_PER_GPU)
-            if (form, path) != now and (started or len(self._drafts(self.rows, form)) != len(self.drafts)):
-                return form, path
-        return None
+    @property
+    def choices(self) -> dict[str, tuple[JobForm | None, Path | None]]:
+        """What can be submitted, by name: the forms that make other jobs, and the student's own job files."""
+        found: dict[str, tuple[JobForm | None, Path | None]] = {}
+        for form in (self.forms or (None,)) if self.planned else ():
+            jobs = self._drafts(self.task_rows, form)
+            started = f", {form}" if jobs and form in PROCESS_PER_GPU else ""
+            found.setdefault(f"{plural(len(jobs), 'job')}{started}", (form, None))
+        return found | {path.name: (None, path) for path in job_files(self.session.folder)}
+
+    @property
+    def refused(self) -> list[str]:
+        """What Slurm said of the jobs that it refuses."""
+        told = (each.result for each in self.answers if each is not None and each.result is not None)
+        return [f"{each.sentence} {each.hint}".rstrip() for each in told if not each.ok and not each.wait]
 
     # ------------------------------------------------------------------ what is wrong
 

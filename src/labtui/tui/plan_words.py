@@ -59,7 +59,8 @@ def ticket(plan: Plan) -> tuple[Figure, ...]:
     if not plan.drafts or plan.lacks_gpus:
         return ()
     runs = sum(len(draft.runs) for draft in plan.drafts)
-    figures = [Figure(str(runs), "run" if runs == 1 else "runs", f"in {plural(len(plan.drafts), 'job')}")]
+    of = plan.job_file.name if plan.job_file is not None else plural(len(plan.drafts), "job")
+    figures = [Figure(str(runs), "run" if runs == 1 else "runs", f"in {of}")]
     each = [expectation(draft, plan.edition, plan.measured) for draft in plan.asked]
     seconds, hours = total([time for time, _ in each]), total([cost for _, cost in each])
     time, below = 60.0 * sum(draft.time_limit_minutes for draft in plan.asked), "at most"
@@ -87,8 +88,8 @@ def step(plan: Plan) -> NextStep:
         return NextStep("Change the plan", plan.problem[1].sentence, "back", key="esc")
     if plan.errors:
         return _fix_step(plan, plan.errors[0])
-    if plan.starved:
-        return NextStep("Edit the job", STARVES, "edit", key="e")
+    if why := plan.refused or [STARVES] * plan.starved:
+        return NextStep("Edit the job", why[0], "edit", key="e")
     accepts = all(each is not None and each.result is not None and each.result.ok for each in plan.answers)
     said = "Slurm accepts it." if accepts else ""
     return NextStep(f"Submit {plural(len(plan.drafts), 'job')}", said, "send", key="s")
@@ -179,7 +180,7 @@ def _line(sign: str, role: str, sentence: str, rest: str, styles: Roles) -> Text
 def idle_gpus(plan: Plan) -> str:
     """The GPUs that a job leaves idle during its smaller runs, where a job for each size would not; "" for none."""
     told = plan.job_file is None and len(plan.drafts) == 1 and not plan.lacks_gpus
-    if not told or plan.next_form != ("job-per-size", None):
+    if not told or ("job-per-size", None) not in plan.choices.values():
         return ""
     least = min(row.spec.n_gpus for row in plan.rows if row.included)
     idle = plan.drafts[0].total_gpus - least
@@ -191,13 +192,6 @@ def idle_gpus(plan: Plan) -> str:
 
 
 # ------------------------------------------------------------------ the runs
-
-
-def jobs_text(plan: Plan) -> str:
-    """The jobs of a plan in a sentence, after they were chosen anew."""
-    how = f", started by {FORMS[plan.form]}" if plan.form in FORMS else ""
-    how = f", from slurm/{plan.job_file.name}" if plan.job_file is not None else how
-    return f"{ticket(plan)[0].line}{how}."
 
 
 def runs_title(plan: Plan, styles: Roles) -> Text:
@@ -275,7 +269,7 @@ def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
     gpus = str(spec.n_gpus) if spec.device == "gpu" else "CPU"
     if draft is not None and draft.form != "own" and draft.nodes > 1:
         gpus = f"{gpus} on {draft.nodes} nodes"
-    expected = None if unknown else run_seconds(spec, plan.edition, plan.measured)
+    expected = None if unknown or plan.lacks_gpus else run_seconds(spec, plan.edition, plan.measured)
     own = plan.job_file is not None or (draft is not None and draft.form == "own")
     per_gpu = f"{spec.per_gpu_batch:,}" if spec.device == "gpu" else words.NOTHING
     rate = spec.learning_rate if own else expected_learning_rate(plan.edition, spec)
@@ -347,8 +341,8 @@ def finding_text(plan: Plan, found: PlanFinding, styles: Roles, width: int, *, c
 
 
 def confirmation(plan: Plan) -> Text:
-    """What to confirm before submitting: edited scripts, overridden findings, warnings; may be empty."""
-    text = Text()
+    """What to confirm before submitting: refusals, edited scripts, overridden findings, warnings; may be empty."""
+    text = Text("".join(f"✘ Slurm refuses it: {each}\n" for each in plan.refused))
     for name in sorted(plan.edited_jobs):
         text.append(f"{name}: script edited\n")
     accepted = [each.reason for job in range(len(plan.drafts)) for each in plan.accepted(job)]

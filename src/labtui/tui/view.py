@@ -305,6 +305,12 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             status = status if task is not None else "done"  # no task asks for more
         return TaskLine(task_id=task_id, title=title, status=status, live=live, said=said)
 
+    @property
+    def cannot_run(self) -> str:
+        """Why this cluster can run nothing of the current task: it has no GPUs; "" if it can."""
+        planned = [run.spec.n_gpus for run in self.task.runs] if self.task is not None else []
+        return self.profile.without_gpus if self.profile is not None and planned and all(planned) else ""
+
     def without_gpus(self, line: RunLine) -> str:
         """Why a run with GPUs cannot go on this cluster; "" if it may."""
         return self.profile.without_gpus if self.profile is not None and line.run.used.n_gpus else ""

@@ -6,6 +6,7 @@ What is submitted is what is shown: files that changed meanwhile are read and ch
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
+from string import ascii_lowercase, digits
 from typing import Any, ClassVar
 
 from rich.text import Text
@@ -19,6 +20,7 @@ from textual.widgets import Button, DataTable, Digits, OptionList, Static
 from textual.widgets.option_list import Option
 
 from labtui.domain.errors import LabError
+from labtui.domain.model import plural
 from labtui.lab.plan import PlanRow
 from labtui.lab.plan_table import cell
 from labtui.session.preview import Preview
@@ -27,7 +29,7 @@ from labtui.tui.app import AGE_EVERY_S, LabApp
 from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import NOT_CHECKED, Asked, Plan, PlanFinding, Verdict
 from labtui.tui.screens.modals import Ask, Choice, entry_choices, yes_or_no
-from labtui.tui.themes import ANSWER_S, ink, roles
+from labtui.tui.themes import ink, roles
 from labtui.tui.widgets.frame import FramedScreen, PlainText, TaskList, key, say
 from labtui.tui.widgets.run_pane import KeyedTable
 
@@ -107,6 +109,8 @@ class PlanScreen(FramedScreen):
         table.focus()
         table.move_cursor(row=0, column=1)
         self.confirms_after = Message().time
+        if not self.plan.planned and len(self.plan.choices) > 1:
+            self.call_after_refresh(self.action_next_form)
 
     @property
     def step(self) -> NextStep:
@@ -137,7 +141,7 @@ class PlanScreen(FramedScreen):
             return ""  # not yet there, or closing
         if action in ("send", "script", "edit", "test_only") and not self.plan.drafts:
             return plan_words.nothing_to_send(self.plan)
-        if action == "next_form" and not self.plan.next_form:
+        if action == "next_form" and len(self.plan.choices) < 2:
             return plan_words.no_other_form(self.plan)
         plan, found, row = self.plan, self.found, self.place[0]
         included = [each.included for each in plan.rows[row : row + 1]]
@@ -151,10 +155,7 @@ class PlanScreen(FramedScreen):
         return "" if acts.get(action, True) else None
 
     def recompute(self) -> None:
-        """Make jobs and previews again, from the rows or from the student's own job file.
-
-        An edited job script that no longer belongs to a job is kept in case the job returns to what it was.
-        """
+        """Make jobs and previews again; an edited job script is kept in case its job returns to what it was."""
         edited, self.sending = self.plan.edited_jobs, False
         try:
             self.plan.remake()
@@ -182,7 +183,7 @@ class PlanScreen(FramedScreen):
         button = self.query_one("#send", Button)
         button.label = Text(f"{step.key}  {step.label}")
         button.set_class(not plan.checked, "-quiet")
-        button.display = bool(plan.drafts) or not plan_words.all_made(plan)
+        button.display = step.key != "esc"
         self.set_class(not button.display, "-done")
         say(self, "#ticket-back", ink("esc ", f"bold {styles.busy}").append("Back", styles.soft))
         say(self, "#ticket-line", ink("   ".join(each.line for each in figures), "bold"))
@@ -230,10 +231,9 @@ class PlanScreen(FramedScreen):
 
     @work(thread=True, exclusive=True, group="previews")
     def _preview(self, app: LabApp, before: list[Preview | LabError], *, ask: bool) -> None:
-        """Make the previews of all jobs; with `ask`, once more when the cluster has answered about their paths.
+        """Make all previews in place of `before`; with `ask`, once more when the cluster has told of their paths.
 
-        They replace those in `before`, unless others have done so meanwhile. In a thread a plan that was left has no
-        `self.app`.
+        In a thread a plan that was left has no `self.app`.
         """
         if before is not self.plan.previews or not self.is_attached:
             return
@@ -309,12 +309,20 @@ class PlanScreen(FramedScreen):
         """Add the control runs of this plan, or remove them."""
         self._become(self.plan.with_controls())
 
-    def action_next_form(self) -> None:
-        """Choose the next form of the jobs, or the next job file of the student's own."""
-        if ahead := self.plan.next_form:
-            self.plan.form, self.plan.job_file = ahead
-            self.recompute()
-            self.notify(plan_words.jobs_text(self.plan), timeout=ANSWER_S)
+    async def action_next_form(self) -> None:
+        """Choose the jobs from a list: other forms, and the job files of the student's own."""
+        plan, choices = self.plan, self.plan.choices
+
+        def chosen(name: str | None) -> None:
+            if name is not None:
+                plan.form, plan.job_file = choices[name]
+                if plan.form is not None and not plan.why:  # the next plan begins with it
+                    self.app.session.choose(jobs=plan.form)
+                self.recompute()
+
+        listed = zip(digits[1:] + ascii_lowercase, choices, choices, strict=False)
+        ask = Ask("What is to be submitted?", choices=(*listed, BACK), first=True)
+        await self.app.push_screen(ask.add_class("-list"), chosen)
 
     def action_fix(self) -> None:
         """Show what the fix of the highlighted finding would change, and offer to make the change."""
@@ -414,10 +422,7 @@ class PlanScreen(FramedScreen):
         await self.app.run_action(f"screen.{self.step.action}", self)
 
     def action_send(self, confirmed: str | None = "") -> None:
-        """Submit what is shown, after reading files again, offering the fix of an error, and confirming warnings.
-
-        `confirmed` is the answer to that confirmation; the steps before it are repeated.
-        """
+        """Submit what is shown, once files are read again, errors are offered a fix and warnings `confirmed`."""
         plan = self.plan
         if confirmed is None:
             return
@@ -430,13 +435,11 @@ class PlanScreen(FramedScreen):
             mend = COPY if found.copy else FIX if found.finding.fix is not None else EDIT
             self._offer(found, (mend, OVERRIDE, BACK), f"{found.finding.effect}{more}")
         elif not confirmed and (warnings := plan_words.confirmation(plan)).plain:
-            text = f"Submit {self.step.label.removeprefix('Submit ')}?"
+            text = f"Submit {plural(len(plan.drafts), 'job')}?"
             ask = Ask(text, details=warnings, choices=yes_or_no("Submit", "Not yet"))
             self.app.push_screen(ask, self.action_send)
         else:
             self.sent = True
-            if plan.form is not None and not plan.why:  # the next plan begins with it
-                self.app.session.choose(jobs=plan.form)
             for job, draft in enumerate(plan.drafts):
                 script, accepted = plan.scripts.get(draft), plan.accepted(job)
                 self.app.follow(partial(self.app.session.submit, draft, script=script, accepted=accepted))

@@ -128,7 +128,7 @@ def _evidence(view: View) -> Iterator[Section]:
             if kind == "answers" and task is not None:
                 pairs = zip(details, task.questions, strict=False)
                 details = [(mark, question.text) for (mark, _), question in pairs]
-            key, action = ("s", "plan") if planned and not view.lines else KEYS[kind]
+            key, action = ("s", "plan") if planned and not (view.lines or view.cannot_run) else KEYS[kind]
             yield Section(name, view.count(kind), _sentence(view, kind), details, key, action)
     if other := [item for item in items if item.kind not in KINDS]:
         unmet = next((item.missing for item in other if not item.met), "")
