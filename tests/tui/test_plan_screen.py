@@ -257,7 +257,7 @@ async def test_numbers_are_changed_in_place_and_without_any_run_left_there_is_no
             focus_at(screen, row, "in")
             await pilot.press("enter")
         await until(pilot, lambda: not screen.plan.drafts and "d  Add this run" in text_of(app))
-        for pressed, said in {"J": "no job file of yours", "v": "is left out.", "s": "is left out."}.items():
+        for pressed, said in {"v": "is left out.", "s": "is left out."}.items():
             await pilot.press(pressed)
             await until(pilot, lambda said=said: any(said in each.message for each in app._notifications))
         assert not re.search("Job script|Script|Ask Slurm|e Edit|Other jobs|Leave out", text_of(app))
@@ -442,21 +442,6 @@ async def test_an_unexpected_error_while_checking_is_said_and_ends_the_check(ses
         assert "ZeroDivisionError" in session.folder.problem_log.read_text()
         await pilot.press("s", "s")
         assert isinstance(app.screen, PlanScreen) and not session.requests
-
-
-async def test_control_runs_are_added_and_removed(filled_session):
-    async with screens(filled_session) as (app, pilot):
-        screen = await open_plan(app, pilot, again=True)
-        plain = list(screen.plan.rows)
-        await pilot.press("C")
-        await until(pilot, lambda: ready(screen) and len(screen.plan.rows) > len(plain), "the control runs")
-        added = [row.spec for row in screen.plan.rows[len(plain) :]]
-        assert [each.n_gpus for each in added] == [2, 4, 1, 2, 4]
-        assert [each.extra_args[-1] for each in added] == ["independent"] * 2 + ["one-batch"] * 3
-        assert "5 control runs" in text_of(app)
-        assert [run for draft in screen.plan.drafts for run in draft.runs][-1].is_control
-        await pilot.press("C")
-        await until(pilot, lambda: screen.plan.rows == plain and ready(screen), "the plan as it was")
 
 
 def test_a_copy_that_is_not_changed_yet_stops_its_own_task_and_is_not_called_changed(session):

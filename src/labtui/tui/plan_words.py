@@ -108,12 +108,6 @@ def nothing_to_send(plan: Plan) -> str:
     return f"All runs of this task are done{under_way}. Press d to run the selected one again."
 
 
-def no_other_form(plan: Plan) -> str:
-    """Why there is no other choice for the jobs."""
-    but = f" but {plan.job_file.name}" if plan.job_file is not None else " (NAME.slurm)"
-    return f"There is no other job: slurm/ has no job file of yours{but}."
-
-
 def _fix_step(plan: Plan, found: PlanFinding) -> NextStep:
     """The step that removes an error: a copy, a fix, a change of the plan, or an edit of the file."""
     if found.copy:
@@ -195,7 +189,7 @@ def idle_gpus(plan: Plan) -> str:
 
 
 def runs_title(plan: Plan, styles: Roles) -> Text:
-    """The title of the runs: what starts them (if there is a choice), and the number of control runs."""
+    """The title of the runs: what starts them (if there is a choice)."""
     forms = dict.fromkeys(FORMS[each.form] for each in plan.drafts if each.form in FORMS)
     models = {row.spec.called(plan.edition.names).model for row in plan.rows if row.spec.program is None}
     started = "".join(f"  {name}" for name in models if len(models) == 1)  # else a column has them
@@ -207,8 +201,6 @@ def runs_title(plan: Plan, styles: Roles) -> Text:
     text = ink("Runs", "bold").append(started, styles.quiet)
     if shared := shared_options(plan):
         text.append(f"  {'each ' if len(plan.rows) > 1 else ''}with {' '.join(shared)}", styles.quiet)
-    if controls := sum(row.spec.is_control and row.included for row in plan.rows):
-        text.append(f"  {plural(controls, 'control run')}", styles.soft)
     return text
 
 

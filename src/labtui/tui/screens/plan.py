@@ -65,7 +65,6 @@ class PlanScreen(FramedScreen):
         key("escape", "back", "Back", "leave the plan; nothing is submitted", show=True),
         key("i", "test_only", "Ask Slurm", "ask the cluster whether it would accept this", show=True),
         key("v", "script", "Script", "the job script; again: the plan", show=True),
-        key("C", "controls", "Controls", "short runs that show why it does not scale"),
     ]
 
     def __init__(self, plan: Plan) -> None:
@@ -141,8 +140,6 @@ class PlanScreen(FramedScreen):
             return ""  # not yet there, or closing
         if action in ("send", "script", "edit", "test_only") and not self.plan.drafts:
             return plan_words.nothing_to_send(self.plan)
-        if action == "next_form" and len(self.plan.choices) < 2:
-            return plan_words.no_other_form(self.plan)
         plan, found, row = self.plan, self.found, self.place[0]
         included = [each.included for each in plan.rows[row : row + 1]]
         acts = {
@@ -150,7 +147,7 @@ class PlanScreen(FramedScreen):
             "override": plan.errors,
             "start_copy": found is not None and found.copy,
             "drop_row": plan.job_file is None and included == [*parameters],
-            "controls": not self.app.session.practice and plan.job_file is None,
+            "next_form": len(plan.choices) > 1,
         }
         return "" if acts.get(action, True) else None
 
@@ -304,10 +301,6 @@ class PlanScreen(FramedScreen):
     def action_drop_row(self, out: bool) -> None:
         """Leave the run at the cursor out, or include it again."""
         self._become(self.plan.with_row_toggled(self.place[0]))
-
-    def action_controls(self) -> None:
-        """Add the control runs of this plan, or remove them."""
-        self._become(self.plan.with_controls())
 
     async def action_next_form(self) -> None:
         """Choose the jobs from a list: other forms, and the job files of the student's own."""

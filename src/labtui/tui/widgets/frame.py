@@ -290,7 +290,6 @@ class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of
             with Vertical(id="rail"):
                 yield PlainText(id="rail-title")
                 yield TaskList(id="tasks", compact=True)
-                yield PlainText(id="about")
                 yield Static("Next", id="next-title")
                 yield PlainText(id="next")
             with Vertical(id="content"):
@@ -353,7 +352,6 @@ class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of
         self.query_one(TaskList).show(view)
         say(self, "#header", partial(_header, self))
         say(self, "#rail-title", partial(_rail_title, self))
-        say(self, "#about", partial(_about, self))
         say(self, "#next", partial(_next, self))
         say(self, "#title", partial(_title, view))
         say(self, "#note", partial(_note, self))
@@ -396,21 +394,6 @@ def _rail_title(screen: FramedScreen, styles: Roles, width: int) -> Text:
     right = Text(f"{'Runs':>9}{'Exported':>9}{'Answers':>9}" if wide else done, styles.quiet)
     left = ink("Tasks", "bold").append(f"   {done}" if wide else "", styles.quiet)
     return ends(left, right, max(8, width))
-
-
-def _about(screen: FramedScreen, styles: Roles, width: int) -> Text:
-    """Below a list that is a page: what the current task asks for and still needs, as far as it fits."""
-    view, width = screen.view, max(20, width)
-    about = ink(" ".join(view.task.what.split()) if view.task is not None else "", styles.soft)
-    for missing in dict.fromkeys(item.missing for item in view.items if item.missing):
-        about.append(f"\n○ {missing}", styles.quiet)
-    # Lines are taken by the tasks, the card Next and the frame.
-    taken = len(view.tasks) + (17 if screen.has_class("-rail") else 9)
-    lines, free = about.wrap(screen.app.console, width), max(2, screen.size.height - taken)
-    for last in lines[free - 1 : free] if lines[free:] else ():
-        last.truncate(width - 2)
-        last.append(" …")
-    return Text("\n").join(lines[:free])
 
 
 def _next(screen: FramedScreen, styles: Roles, width: int) -> Text:
