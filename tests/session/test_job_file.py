@@ -151,7 +151,7 @@ def test_the_script_in_a_folder_is_sent_there_and_its_options_are_checked(tmp_pa
         files = with_files_beside(path) | scripts
         found = preflight(ScriptContext(files, None, MN5, "nct_345", main="a.slurm"))
         said = next(f.effect for f in found if f.rule == "script-missing")
-        assert f"{advice} src/ beside the job file or scripts/src/" in said
+        assert f"{advice} src/ in the job file's folder or in scripts/" in said
 
 
 OWN = HEAD.replace("acc_debug", "acc_training") + "#SBATCH -o %x.%j.out\n{}\n"
