@@ -1,6 +1,8 @@
 """The main screen against a fed session: requests, questions, answers, colours."""
 
 import contextlib
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,9 +20,9 @@ from labtui.cluster.target import LoginQuestion
 from labtui.doctor.findings import Check, judge
 from labtui.domain.errors import ExportError, UsageError
 from labtui.domain.model import Diagnosis, JobPhase
-from labtui.tui import themes
+from labtui.tui import messages, themes
 from labtui.tui.app import LabApp, Notice
-from labtui.tui.messages import ScreenPrompter, editor_command
+from labtui.tui.messages import ScreenPrompter, editor_command, editor_hint
 from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.themes import preferred_theme
 from labtui.tui.view import View
@@ -357,7 +359,7 @@ async def test_a_missing_editor_is_said_and_text_typed_in_one_is_no_command(fill
         assert not app.open_editor(script) and came_back == [True]
         await until(pilot, lambda: "No such file or directory. Set EDITOR to your" in text_of(app))
 
-        def typed(path):
+        def typed(path, *, explain):
             app.post_message(Key("c", "c"))
 
         monkeypatch.setattr("labtui.tui.app.edit", typed)
@@ -402,3 +404,29 @@ async def test_each_step_of_the_tour_stands_beside_its_part_and_escape_skips(fil
             assert "? Help" in text_of(app) and "━" in text_of(app), "nothing hides it"
             await pilot.press("enter" if step < 3 else "escape")
         await until(pilot, lambda: app.screen is app.main and not app.main.query(".-told"))
+
+
+def test_the_editor_that_opens_is_named_where_the_student_chose_none(monkeypatch):
+    script = Path("scripts/ResNet50.py")
+    said = editor_hint(["/usr/bin/nano"], script)
+    assert said == "ResNet50.py opens in nano: ctrl+x leaves it. Set EDITOR to choose another editor."
+    assert ":wq" in editor_hint(["vi"], script)
+    monkeypatch.setenv("EDITOR", "vi")
+    assert editor_hint(["vi"], script) == ""
+
+
+def test_ctrl_c_before_the_editor_goes_back(tmp_path, monkeypatch):
+    path = tmp_path / "answer.md"
+    monkeypatch.delenv("EDITOR", raising=False)
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setattr(messages, "editor_command", lambda: ["touch"])
+    handler = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr("builtins.input", lambda _: os.kill(os.getpid(), signal.SIGINT))
+    assert messages.edit(path, explain=True) is None and not path.exists()
+    said: list[str] = []
+    monkeypatch.setattr("builtins.input", said.append)
+    monkeypatch.setenv("COLUMNS", "30")
+    assert messages.edit(path, explain=True) is None and path.exists()
+    assert "another\neditor.\n" in said[0], "lines end at words"
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert said[0].startswith("\x1b[?1049h"), "nothing stays on the terminal"

@@ -444,6 +444,21 @@ async def test_an_unexpected_error_while_checking_is_said_and_ends_the_check(ses
         assert isinstance(app.screen, PlanScreen) and not session.requests
 
 
+async def test_control_runs_are_added_and_removed(filled_session):
+    async with screens(filled_session) as (app, pilot):
+        screen = await open_plan(app, pilot, again=True)
+        plain = list(screen.plan.rows)
+        await pilot.press("C")
+        await until(pilot, lambda: ready(screen) and len(screen.plan.rows) > len(plain), "the control runs")
+        added = [row.spec for row in screen.plan.rows[len(plain) :]]
+        assert [each.n_gpus for each in added] == [2, 4, 1, 2, 4]
+        assert [each.extra_args[-1] for each in added] == ["independent"] * 2 + ["one-batch"] * 3
+        assert "5 control runs" in text_of(app)
+        assert [run for draft in screen.plan.drafts for run in draft.runs][-1].is_control
+        await pilot.press("C")
+        await until(pilot, lambda: screen.plan.rows == plain and ready(screen), "the plan as it was")
+
+
 def test_a_copy_that_is_not_changed_yet_stops_its_own_task_and_is_not_called_changed(session):
     scripts = session.folder.scripts
     (scripts / "ResNet152.py").write_bytes((scripts / "ResNet50.py").read_bytes())

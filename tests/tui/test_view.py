@@ -250,7 +250,7 @@ def test_the_time_left_goes_down_inside_an_epoch_and_is_at_most_what_the_job_has
     for run, said in (in_epochs(), "epoch 1"), (in_epochs(*[NOW] * 4), "epoch 5"):
         views = [seen(replace(begun().state, runs={1: run}), now=NOW + later) for later in (150.0, 300.0)]
         bar, later = (state_text(each, each.every[1], ROLES, 21).plain for each in views)
-        assert bar == later and bar.endswith(f"─  {said}"), "as far as it was known"
+        assert bar == later and bar.startswith("━") and bar.endswith(f"─  {said}"), "as far as it was known"
         assert words.live_reason(views[0]) == "Run 1 is running."
     slow = replace((run := in_epochs(NOW)), epochs=(replace(run.epochs[0], seconds=Interval.exact(1000.0)),))
     assert (seen(replace(begun().state, runs={1: slow})).every[1].left_s or 0) > 500, "all takes longer, then"

@@ -109,6 +109,7 @@ class LabApp(SanitizedApp[int]):
         self._verdicts: dict[Asked, Verdict] = {}  # Slurm's answers for plans that were left
         self.incidents = incidents
         self._incidents_seen = self._incidents_told = 0
+        self._editor_named = False  # whether the student was told which editor opens
         self._left = threading.Event()
 
     def get_default_screen(self) -> Screen[Any]:
@@ -337,9 +338,10 @@ class LabApp(SanitizedApp[int]):
         """Suspend the app and run the student's editor on a file; return whether it ran."""
         try:
             with self.suspend():  # an exception in here would keep Textual suspended
-                problem = edit(path)
+                problem = edit(path, explain=not self._editor_named)
         except SuspendNotSupported:
             problem = LabError(f"An editor cannot be opened here. The file is {path}.")
+        self._editor_named = True
         self.keys_since = Message().time  # keys typed before now were meant for the editor
         if problem is not None:
             self.report(problem)

@@ -266,14 +266,14 @@ def in_epoch(line: RunLine, view: View) -> float:
     return max(0.0, now - began) if began is not None and now is not None else 0.0
 
 
-def time_left(line: RunLine, view: View) -> tuple[float | None, float]:
-    """The seconds a running training needs, by its pace or as expected, and those its limit allows.
+def time_left(line: RunLine, view: View) -> tuple[float | None, float, float]:
+    """The seconds a running training needs, by its pace or as expected (None: unknown), and those its limit allows.
 
-    Nothing foretells the end (None; infinity with a limit) once an epoch is overdue.
+    Also by how much its first epoch is late: that tells nothing of the rest, which is then what was left on time.
     """
-    run, passed = line.run, in_epoch(line, view)
+    run, passed, late = line.run, in_epoch(line, view), 0.0
     if line.word != RunPhase.RUNNING or "epochs" in run.spec.unknown or not run.spec.epochs:
-        return None, math.inf
+        return None, math.inf, late
     most = line.job.limit_left(cluster_now(view)) if line.job is not None else math.inf
     counted, whole, usual = line.row.epoch_seconds if line.row is not None else None, None, None
     if counted is None and view.edition is not None and last_epoch_end(line, view, line.run_id) is not None:
@@ -285,15 +285,14 @@ def time_left(line: RunLine, view: View) -> tuple[float | None, float]:
         pace = counted or (run.epochs[-1].seconds if run.epochs else None)
         missing = max(0, run.spec.epochs - run.epochs_read)
         left = None if pace is None else pace.value * missing - min(pace.value, passed)
-        overdue = pace is not None and passed > 2 * pace.value
+        if pace is not None and passed > 2 * pace.value:  # nothing foretells its end but its limit
+            left = math.inf if most < math.inf else None
     elif not run.epochs:
-        left, overdue = whole.value - passed, passed > usual.value
+        late = max(0.0, passed - usual.value)
+        left = whole.value - passed + late
     else:  # the rest takes as much longer than expected as the first epoch, which is warm-up
         left = (whole.value - usual.value) * max(1.0, run.epochs[0].seconds.value / usual.value) - passed
-        overdue = False
-    if overdue:
-        return math.inf if most < math.inf else None, most
-    return None if left is None else max(0.0, left), most
+    return (None if left is None else max(0.0, left)), most, late
 
 
 def limit_warning(line: RunLine, view: View) -> str:

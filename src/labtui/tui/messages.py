@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 import threading
 import time
 from collections.abc import Callable
@@ -79,15 +80,34 @@ def editor_command() -> list[str]:
     return []
 
 
-def edit(path: Path) -> LabError | None:
-    """Run the student's editor on a file; return why it could not be run."""
+def editor_hint(command: list[str], path: Path) -> str:
+    """Which editor opens and how to leave it; "" if the student chose the editor."""
+    if os.environ.get("VISUAL") or os.environ.get("EDITOR"):
+        return ""
+    name = Path(command[0]).stem
+    keys = {"nano": "ctrl+x leaves it", "vi": "esc, then :wq, leaves it"}
+    leave = keys.get(name.removesuffix("m"), "close it to come back")
+    return f"{path.name} opens in {name}: {leave}. Set EDITOR to choose another editor."
+
+
+def edit(path: Path, *, explain: bool) -> LabError | None:
+    """Run the student's editor on a file; return why it could not be run. With `explain`, first say which one opens."""
     command = editor_command()
     if not command:
         return LabError("No editor was found.", SET_EDITOR)
-    # ctrl+c is meant for the editor, and would otherwise reach asyncio's handler, which ends labtui after it
-    interrupted = signal.signal(signal.SIGINT, lambda *_: None)
+    # ctrl+c would otherwise reach asyncio's handler, which ends labtui after the editor
+    interrupted = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
+        if explain and (hint := editor_hint(command, path)):
+            hint = textwrap.fill(hint, shutil.get_terminal_size().columns - 1)
+            try:  # on the alternate screen, so that nothing printed meanwhile is left when labtui ends
+                input(f"\x1b[?1049h\x1b[H{hint}\nPress enter to open it, ctrl+c to go back. ")
+            finally:
+                os.write(1, b"\x1b[?1049l")
+        signal.signal(signal.SIGINT, lambda *_: None)  # ctrl+c is meant for the editor
         subprocess.run([*command, str(path)], check=False)
+    except (KeyboardInterrupt, EOFError):
+        return None
     except OSError as error:
         return LabError(f"{command[0]} could not be started: {error.strerror}.", SET_EDITOR)
     finally:

@@ -21,8 +21,8 @@ from labtui.domain.run import run_numbers
 from labtui.domain.state import RunState
 from labtui.domain.tuning import without_option
 from labtui.lab.edition import Edition
-from labtui.lab.plan import PlanRow, drafts_from, refuse_over_limit
-from labtui.lab.plan_table import WORDS, change_cell, forms_of, rows_of
+from labtui.lab.plan import CONTROLS, PlanRow, drafts_from, refuse_over_limit
+from labtui.lab.plan_table import WORDS, change_cell, control_rows, forms_of, rows_of
 from labtui.preflight.findings import MAIN_SCRIPT, Finding, FindingKey, apply_fix, overridden, preview_fix
 from labtui.results.rows import ResultRow
 from labtui.session.labs import files_stamp
@@ -236,6 +236,17 @@ class Plan:
         """The rows with one left out, or included again."""
         old = self.rows[row]
         return self._with_row(row, replace(old, included=not old.included))
+
+    def with_controls(self) -> list[PlanRow]:
+        """The rows with control runs added, or with all control runs removed if there are any.
+
+        Raises:
+            UsageError: the rows can have no control runs.
+        """
+        plain = [row for row in self.rows if not row.spec.is_control]
+        if len(plain) < len(self.rows):
+            return plain
+        return [*plain, *control_rows(plain, CONTROLS, practice=self.session.practice)]
 
     # ------------------------------------------------------------------ job forms
 

@@ -189,7 +189,7 @@ def idle_gpus(plan: Plan) -> str:
 
 
 def runs_title(plan: Plan, styles: Roles) -> Text:
-    """The title of the runs: what starts them (if there is a choice)."""
+    """The title of the runs: what starts them (if there is a choice), and the number of control runs."""
     forms = dict.fromkeys(FORMS[each.form] for each in plan.drafts if each.form in FORMS)
     models = {row.spec.called(plan.edition.names).model for row in plan.rows if row.spec.program is None}
     started = "".join(f"  {name}" for name in models if len(models) == 1)  # else a column has them
@@ -201,6 +201,8 @@ def runs_title(plan: Plan, styles: Roles) -> Text:
     text = ink("Runs", "bold").append(started, styles.quiet)
     if shared := shared_options(plan):
         text.append(f"  {'each ' if len(plan.rows) > 1 else ''}with {' '.join(shared)}", styles.quiet)
+    if controls := sum(row.spec.is_control and row.included for row in plan.rows):
+        text.append(f"  {plural(controls, 'control run')}", styles.soft)
     return text
 
 

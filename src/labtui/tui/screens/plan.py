@@ -65,6 +65,7 @@ class PlanScreen(FramedScreen):
         key("escape", "back", "Back", "leave the plan; nothing is submitted", show=True),
         key("i", "test_only", "Ask Slurm", "ask the cluster whether it would accept this", show=True),
         key("v", "script", "Script", "the job script; again: the plan", show=True),
+        key("C", "controls", "Controls", "short runs that show why it does not scale"),
     ]
 
     def __init__(self, plan: Plan) -> None:
@@ -148,6 +149,7 @@ class PlanScreen(FramedScreen):
             "start_copy": found is not None and found.copy,
             "drop_row": plan.job_file is None and included == [*parameters],
             "next_form": len(plan.choices) > 1,
+            "controls": not self.app.session.practice and plan.job_file is None,
         }
         return "" if acts.get(action, True) else None
 
@@ -301,6 +303,10 @@ class PlanScreen(FramedScreen):
     def action_drop_row(self, out: bool) -> None:
         """Leave the run at the cursor out, or include it again."""
         self._become(self.plan.with_row_toggled(self.place[0]))
+
+    def action_controls(self) -> None:
+        """Add the control runs of this plan, or remove them."""
+        self._become(self.plan.with_controls())
 
     async def action_next_form(self) -> None:
         """Choose the jobs from a list: other forms, and the job files of the student's own."""
