@@ -41,6 +41,9 @@ async def test_cancelling_asks_first_and_a_failure_is_a_sentence(filled_session)
     async with screens(filled_session, size=(80, 24)) as (app, pilot):
         await pilot.press("ctrl+k")
         await until(pilot, lambda: chooses(app) and app.screen.query_one(".dialog").region.width == 80)
+        await until(
+            pilot, lambda: "^k" not in text_of(app) and "c Charts" not in text_of(app), "its own keys"
+        )
         await pilot.press("enter")  # the cursor is on no
         await until(pilot, lambda: app.screen is app.main)
         assert not filled_session.requests
@@ -57,6 +60,8 @@ async def test_cancelling_asks_first_and_a_failure_is_a_sentence(filled_session)
         filled_session.requests[0][2].set_exception(UsageError("Slurm does not answer."))
         await until(pilot, lambda: "Slurm does not answer." in text_of(app) and "^k" in text_of(app))
         assert "cancelling" not in text_of(app)
+        place = lambda name: app.screen.query_one(name).region  # noqa: E731
+        await until(pilot, lambda: place("Toast").bottom <= place("#note").y, "the note line stays in sight")
         await pilot.press("ctrl+k")
         await until(pilot, lambda: chooses(app))
         await pilot.press("y")
@@ -158,11 +163,12 @@ async def test_help_and_palette(filled_session):
         assert "or the sign of" in text_of(app) and "ending, cancelling: with the sign" in text_of(app)
         places = [text_of(app).index(each) for each in ("  Here", "^k", "On this screen", "Everywhere")]
         assert places == sorted(places), "in groups"
-        await pilot.press("escape", "colon")
+        await pilot.press("escape", "t", "colon")
         await until(pilot, lambda: "Find an action or a task by its name" in text_of(app))
         lines = [" ".join(line.split()) for line in text_of(app).splitlines()]
         plan, charts = ([said in line for line in lines].index(True) for said in ("Plan s", "Charts c"))
         assert plan < charts and "speedup, efficiency" in lines[charts], "not by the alphabet"
+        assert "not now: This key acts on a run" in " ".join(lines), "where no pane has it"
         await pilot.press(*"speedup", "enter")
         await until(pilot, lambda: app.main.pane == "charts")
 

@@ -70,13 +70,15 @@ async def test_a_folder_without_an_account_or_its_cluster_opens_and_says_what_to
 async def test_leaving_an_unkept_practice_session_is_asked_about(filled_session, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     async with screens(filled_session, kept=False, factor=20.0, size=(80, 24)) as (app, pilot):
-        await pilot.press("q")
+        await pilot.press("ctrl+k", "ctrl+q", "ctrl+q")
         await until(pilot, lambda: "is not kept" in text_of(app))
+        assert len(app.screen_stack) == 3, "asked over another question, and once"
         asked = app.screen
         for _ in "nn":  # the second key was typed before the first was seen to answer
             asked.choose("n")
         await until(pilot, lambda: "is not kept" not in text_of(app))
         assert app.return_value is None
+        await pilot.press("n")
         await pilot.press("colon", "ctrl+q")
         await until(pilot, lambda: "is not kept" in text_of(app))
         await pilot.press("k")

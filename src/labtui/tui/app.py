@@ -427,7 +427,9 @@ class LabApp(SanitizedApp[int]):
 
     def action_leave(self) -> None:
         """Leave; ask first if something would be lost."""
-        from labtui.tui.screens.modals import ask_before_leaving
+        from labtui.tui.screens.modals import LOST, STOPS, ask_before_leaving
 
+        if any(getattr(each, "text", "") in (LOST, STOPS) for each in self.screen_stack):
+            return  # it is asked already
         self.save_answers()
         self.run_worker(ask_before_leaving(self, kept=self._kept))

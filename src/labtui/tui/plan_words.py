@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 FORMS = {"torchrun": "torchrun", "task-per-gpu": "srun, one task per GPU", "srun-python": "srun python"}
 """The words for how a job starts its runs, for the forms that offer a choice."""
+SCALED_FOR_BATCH = 256
+"""The global batch for which the base rate of a policy that scales it is meant, as in `schedules.py`."""
 UNKNOWN = "?"
 """Shown for what is unknown about a run of the student's own job file."""
 
@@ -66,7 +68,8 @@ def ticket(plan: Plan) -> tuple[Figure, ...]:
     time, below = 60.0 * sum(draft.time_limit_minutes for draft in plan.asked), "at most"
     if seconds is not None:
         time = seconds.value
-        below = f"expected, {words.range_text(seconds, time)}".partition(", about")[0]
+        long = seconds.hi if seconds.hi >= 3600 else time
+        below = f"expected, {words.range_text(seconds, long)}".partition(", about")[0]
     if time:
         digits, unit = words.span_text(time).split()
         figures.append(Figure(digits, unit, below))
@@ -229,7 +232,7 @@ def table_of(plan: Plan, width: int) -> tuple[list[TableColumn], Rows]:
     programs = any(row.spec.program is not None for row in rows)
     titles = {
         "in": "send",
-        "model": "program" if programs else "model",
+        "model": "program" if programs else "model" if plan.job_file is None else "name",
         "gpus": words.counted(row.spec for row in rows),
         "batch": "size" if programs else "global batch" if width > 80 else "batch",
         "per_gpu": "per GPU",
@@ -244,6 +247,7 @@ def table_of(plan: Plan, width: int) -> tuple[list[TableColumn], Rows]:
     drop |= {"job"} if len(plan.drafts) < 2 else set()
     drop |= {"model"} if plan.job_file is None and len({row.spec.model for row in rows}) < 2 else set()
     made = [cells(plan, at, row) for at, row in enumerate(rows)]
+    drop |= {"options"} if all(row["options"] == words.NOTHING for row in made) else set()
     for at, row in enumerate(made[1:], 1):
         if plan.draft_of(at) is not None and plan.draft_of(at) is plan.draft_of(at - 1):
             row["limit"] = ""  # a job has one
@@ -263,18 +267,21 @@ def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
     gpus = str(spec.n_gpus) if spec.device == "gpu" else "CPU"
     if draft is not None and draft.form != "own" and draft.nodes > 1:
         gpus = f"{gpus} on {draft.nodes} nodes"
-    expected = None if unknown or plan.lacks_gpus else run_seconds(spec, plan.edition, plan.measured)
+    done = plan.phase(spec) is RunPhase.DONE and not row.included  # how long it took is known
+    expected = None if unknown or done or plan.lacks_gpus else run_seconds(spec, plan.edition, plan.measured)
     own = plan.job_file is not None or (draft is not None and draft.form == "own")
     per_gpu = f"{spec.per_gpu_batch:,}" if spec.device == "gpu" else words.NOTHING
     rate = spec.learning_rate if own else expected_learning_rate(plan.edition, spec)
-    scaled = dict(spec.tuning).get("lr_policy") in ("linear", "stepping", "gradual")
+    shown = "" if rate is None else f"{rate:g}"
+    if rate is not None and dict(spec.tuning).get("lr_policy") in ("linear", "stepping", "gradual"):
+        shown = f"{rate * spec.batch_size / SCALED_FOR_BATCH:g} (base {shown})"
     found = {
         "in": "[x]" if row.included else "[ ]",
         "model": UNKNOWN if "model" in unknown else spec.variant or spec.called(plan.edition.names).model,
         "gpus": UNKNOWN if "n_gpus" in unknown else gpus,
         "batch": UNKNOWN if "batch_size" in unknown else f"{spec.batch_size:,}",
         "per_gpu": UNKNOWN if unknown & {"n_gpus", "batch_size"} else per_gpu,
-        "rate": "default" if rate is None else f"{rate:g}{', scaled' if scaled else ''}",
+        "rate": shown or words.NOTHING,
         "epochs": UNKNOWN if "epochs" in unknown else str(spec.epochs),
         "limit": f"{draft.time_limit_minutes} min" if draft and draft.time_limit_minutes else words.NOTHING,
         "expected": words.NOTHING if expected is None else words.span_text(expected.value),

@@ -41,6 +41,7 @@ class Modal(ModalScreen[_Answer]):
     """A modal screen with labtui's styles."""
 
     CSS_PATH = STYLES / "modals.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+q", "app.leave", show=False)]
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (84, "-wide")]  # noqa: RUF012
 
 

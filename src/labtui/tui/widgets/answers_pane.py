@@ -168,7 +168,8 @@ class AnswersPane(Pane, Container):
 
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
         """None (no key) for `leave_text` while the editor is closed, and for `write_answer` while it is open."""
-        return None if action == ("write_answer" if self.writing else "leave_text") else ""
+        no_key = self.writing or not self._answered() if action == "write_answer" else not self.writing
+        return None if no_key and action in ("write_answer", "leave_text") else ""
 
     def action_other_side(self) -> None:
         """Switch the focus between the answers and the facts."""
@@ -296,14 +297,14 @@ def chart_beside(view: View, question: int) -> ChartSpec | None:
 
 
 def text_beside(view: View, question: int, styles: Roles, width: int) -> Text:
-    """The text beside a question: its facts, the results of the runs, the task's other facts."""
+    """The text beside a question: the results of the runs, its facts, the task's other facts."""
     text, task = Text(), view.task
     facts = view.edition.facts_of(task) if view.edition is not None and task is not None else ()
     names = task.questions[question].facts if task is not None and question < len(task.questions) else ()
     bearing = [fact for name in names for fact in facts if fact.id == name]
     others = [fact for fact in facts if fact not in bearing]
-    text.append_text(_facts(f"For question {question + 1}", bearing, styles, width))
     _numbers(text, view, styles)
+    text.append_text(_facts(f"For question {question + 1}", bearing, styles, width))
     text.append_text(_facts("Other facts of this task", others, styles, width))
     text.rstrip()
     return text

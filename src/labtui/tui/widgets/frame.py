@@ -306,6 +306,14 @@ class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of
         self.update_classes({each: each in now for each in ("-narrow", "-rail", "-low", "-tall")})
         self.app.stylesheet.update(self)
 
+    def on_screen_suspend(self) -> None:
+        """Hide the keys and the next step below a dialog, which has its own; the tour points to them."""
+        self.set_class(not self.app.screen.has_class("-tour"), "-under")
+
+    def on_screen_resume(self) -> None:
+        """Show the keys and the next step again."""
+        self.remove_class("-under")
+
     def action_step_task(self, step: int) -> None:
         """Choose the task above (`step` -1) or below (1) in the list; from one end the other."""
         tasks = self.query_one(TaskList)

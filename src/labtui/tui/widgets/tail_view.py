@@ -373,7 +373,10 @@ class TailView(ScrollView, can_focus=True):
         if row >= (len(wrapped) or self.file.rows()):
             return Strip([Segment("", style)]).crop_extend(0, width, style)
         number, line = wrapped[row] if wrapped else (self.file.number(row), "")
-        (head, read, room), line = self._beside(number, width), line or self._text(number)
+        head = f"{number:>{max(2, len(str(self.file.last)))}} " if self.numbered and number else ""
+        # The marked line has the whole row: its end may be what it is cited for.
+        read = f" {self.read_as[number]}" if number in self.read_as and number != self.match_line else ""
+        room, line = max(1, width - len(head) - cell_len(read)), line or self._text(number)
         if wrapped and row and wrapped[row - 1][0] == number:
             head, read = " " * len(head), " " * len(read)
         if cell_len(line) > self._widest:
@@ -390,19 +393,14 @@ class TailView(ScrollView, can_focus=True):
         ends = self.get_component_rich_style("tail--read", partial=True)
         return Strip.join([Strip([Segment(head, quiet)]), shown, Strip([Segment(read, style + ends)])])
 
-    def _beside(self, number: int, width: int) -> tuple[str, str, int]:
-        """What stands before a line and behind it, and the cells between them."""
-        head = f"{number:>{max(2, len(str(self.file.last)))}} " if self.numbered and number else ""
-        # The marked line has the whole row: its end may be what it is cited for.
-        read = f" {self.read_as[number]}" if number in self.read_as and number != self.match_line else ""
-        return head, read, max(1, width - len(head) - cell_len(read))
-
     def _wrapped(self, width: int) -> list[tuple[int, str]]:
         """The number and text of each row while all fit with their long lines wrapped; else [], and lines are cut."""
         rows = [] if self.file.path else [(0, part) for part in wrap(self.why_empty or EMPTY, width)]
+        room = max(
+            9, width - 4 * self.numbered - max([0, *(len(each) + 1 for each in self.read_as.values())])
+        )
         for number in map(self.file.number, range(min(self.file.rows(), self.size.height + 1))):
-            parts = wrap(self._text(number), self._beside(number, width)[2], drop_whitespace=False)
-            rows += [(number, part) for part in parts or [""]]
+            rows += [(number, part) for part in wrap(self._text(number), room, drop_whitespace=False) or [""]]
         return rows if len(rows) <= self.size.height else []
 
     def _kept(self, text: str, number: int, width: int) -> tuple[str, ...]:
