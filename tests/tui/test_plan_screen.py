@@ -321,7 +321,7 @@ async def test_a_fix_is_shown_before_it_is_made_by_keys_or_clicks_and_submit_off
             await pilot.resize_terminal(*size)
             assert app.focused.id == "choice-y", "the fix first"
             await click_words(pilot, "esc  Back")
-            await until(pilot, lambda: app.screen is screen and "expected  options" in text_of(app))
+            await until(pilot, lambda: app.screen is screen and " limit  expected" in text_of(app))
             assert not screen.plan.scripts and not session.requests
         found, screen.plan.previews = screen.plan.errors[0], (old := screen.plan.previews) and []
         screen.plan.make_fix(found)  # while files are checked again
@@ -439,7 +439,7 @@ async def test_an_unexpected_error_while_checking_is_said_and_ends_the_check(ses
         await open_plan(app, pilot)
         await until(pilot, lambda: "The files could not be checked." in text_of(app))
         said = f"▎ Something unexpected happened; {session.folder.problem_log.name} says what."
-        assert text_of(app).splitlines()[38].endswith(said), "all of it, on the note line"
+        assert text_of(app).splitlines()[37].endswith(said), "all of it, above the note line"
         assert "ZeroDivisionError" in session.folder.problem_log.read_text()
         await pilot.press("s", "s")
         assert isinstance(app.screen, PlanScreen) and not session.requests

@@ -40,7 +40,7 @@ def fit(
 ) -> list[TableColumn]:
     """A column for each title and its width, by key; those named in `texts` are for words, the others for numbers.
 
-    Of `optional`, the last fit in first; the last column takes what the others leave.
+    Of `optional`, the last fit in first; a last one for words takes what the others leave.
     """
     every = [TableColumn(name, title, name not in texts, cells) for name, (title, cells) in titles.items()]
     columns = [each for each in every if each.key not in optional]
@@ -48,7 +48,8 @@ def fit(
         more = [each for each in every if each in columns or each.key == name]
         if (free := width - 2 - sum(each.width + 2 for each in more[:-1])) >= more[-1].width or not name:
             columns, left = more, free
-    return [*columns[:-1], replace(columns[-1], width=max(columns[-1].width, left))]
+    wide = max(columns[-1].width, left) if columns[-1].key in texts else columns[-1].width
+    return [*columns[:-1], replace(columns[-1], width=wide)]
 
 
 Rows = Mapping[str, Sequence[str | Text]]
