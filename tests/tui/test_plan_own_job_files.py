@@ -134,7 +134,7 @@ async def test_a_task_without_runs_plans_the_own_job_file(session):
         await pilot.press("s")
         await until(pilot, lambda: chooses(app) and "2  other.slurm" in text_of(app), "a list of all")
         await pilot.press("2")
-        await until(pilot, lambda: "1 run in other.slurm" in text_of(app))
+        await until(pilot, lambda: "1 run in other.slurm" in text_of(app) and "  name " in text_of(app))
 
 
 def test_an_own_file_with_two_runs_stays_one_job_when_it_goes_again(session):

@@ -269,6 +269,7 @@ def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
         gpus = f"{gpus} on {draft.nodes} nodes"
     done = plan.phase(spec) is RunPhase.DONE and not row.included  # how long it took is known
     expected = None if unknown or done or plan.lacks_gpus else run_seconds(spec, plan.edition, plan.measured)
+    named = draft.job_name if draft is not None else UNKNOWN  # as in the list of runs
     own = plan.job_file is not None or (draft is not None and draft.form == "own")
     per_gpu = f"{spec.per_gpu_batch:,}" if spec.device == "gpu" else words.NOTHING
     rate = spec.learning_rate if own else expected_learning_rate(plan.edition, spec)
@@ -277,7 +278,7 @@ def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
         shown = f"{rate * spec.batch_size / SCALED_FOR_BATCH:g} (base {shown})"
     found = {
         "in": "[x]" if row.included else "[ ]",
-        "model": UNKNOWN if "model" in unknown else spec.variant or spec.called(plan.edition.names).model,
+        "model": named if "model" in unknown else spec.variant or spec.called(plan.edition.names).model,
         "gpus": UNKNOWN if "n_gpus" in unknown else gpus,
         "batch": UNKNOWN if "batch_size" in unknown else f"{spec.batch_size:,}",
         "per_gpu": UNKNOWN if unknown & {"n_gpus", "batch_size"} else per_gpu,
