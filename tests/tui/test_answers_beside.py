@@ -10,8 +10,9 @@ from labtui.lab.evidence import PLACEHOLDER
 from labtui.results.charts import FAMILIES, ChartSpec, Point, Series
 from labtui.session.labs import load_edition, open_answers
 from labtui.tui.app import LabApp
+from labtui.tui.view_model import first_chart
 from labtui.tui.widgets.answers_pane import chart_beside
-from labtui.tui.widgets.charts_pane import ChartView, first_chart
+from labtui.tui.widgets.charts_pane import ChartView
 from labtui.tui.widgets.frame import PlainText
 from tests.tui.fed_session import epoch
 from tests.tui.waiting import screens, text_of, until

@@ -15,7 +15,8 @@ from labtui.domain.model import EpochSample, Interval
 from labtui.results.charts import Look, line_of
 from labtui.tui.app import LabApp
 from labtui.tui.themes import roles as roles_of
-from labtui.tui.widgets.charts_pane import VIEWS, ChartsPane, Shown
+from labtui.tui.view_model import VIEWS
+from labtui.tui.widgets.charts_pane import ChartsPane, Shown
 from labtui.tui.widgets.log_pane import readable, shorten
 from tests import changes
 from tests.training_logs.samples import mllog
@@ -252,9 +253,24 @@ async def test_on_a_very_large_window_four_charts_or_one(filled_session):
             await pilot.press(key)
             await until(pilot, lambda those=those: len(shown(app)) == those)
             assert pane_of(app).shown.drawn["time"].family == ("epoch-time" if those == 4 else "epochs")
+        await pilot.resize_terminal(120, 40)
+        await pilot.press("3", "1", "1")  # its second chart, which is alone anyway
+        await pilot.resize_terminal(200, 55)
+        await until(pilot, lambda: len(shown(app)) == 4)
         await pilot.press("5", "5", "m")
         await until(pilot, lambda: shown(app) == {"training"} and "; ↑ and ↓ choose a line." in text_of(app))
         assert "run 2, job 31335\nline 14  25/25 - 14s" in text(app, "strip"), "of this one epoch"
+
+
+async def test_runs_on_the_cpu_have_no_frame_for_a_speedup(session):
+    session.feed(*finished_runs("", [spec("mykeras", 0), spec("mytorch", 0)]), *online())
+    async with screens(session, "charts", size=(200, 55)) as (app, pilot):
+        await until(pilot, lambda: shown(app) == {"time", "throughput"})
+        assert pane_of(app).shown.drawn["throughput"].key == "cpu-throughput"
+        await pilot.press("3")
+        await until(pilot, lambda: "Speedup and efficiency compare numbers of GPUs." in text(app, "sentence"))
+        await pilot.resize_terminal(60, 12)
+        await until(pilot, lambda: "The window is too small for a chart." in text_of(app))
 
 
 async def test_a_task_without_runs_has_axes_with_its_sizes(session):

@@ -47,9 +47,9 @@ from labtui.tui import guidance
 from labtui.tui.guidance import headline, next_step, result, status_line, title_remark
 from labtui.tui.themes import Roles
 from labtui.tui.view import TaskLine, View, runs_of
-from labtui.tui.view_model import ViewModel, first_task, read_load
+from labtui.tui.view_model import ViewModel, asked_families, first_chart, first_task, read_load
 from labtui.tui.widgets import runs_pane
-from labtui.tui.widgets.charts_pane import asked_families, empty_chart, first_chart
+from labtui.tui.widgets.charts_pane import empty_chart
 from labtui.tui.widgets.frame import gpu_hours, sentences, task_text, wrap
 from labtui.tui.widgets.log_pane import read_as
 from labtui.tui.widgets.runs_pane import error_card, run_facts, state_text, table_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,11 +13,13 @@ from msgspec.structs import replace
 
 from labtui.domain.model import RunPhase
 from labtui.domain.state import OPEN, TRAINING, LabState, RunState
+from labtui.tui.guidance import sizes_of, unit_of
 from labtui.tui.view import ENDED_BADLY, TaskLine, View, planned_sizes, runs_of
 
 if TYPE_CHECKING:
     from labtui.lab.checks import TaskCheck
     from labtui.lab.edition import Edition
+    from labtui.results.charts import ChartSpec
     from labtui.session.session import Session
 
 
@@ -25,6 +27,9 @@ SHOWN = ("state", "edition", "checks", "unchecked_from", "task_id", "factor", "d
 """The fields of a view that the model has, too."""
 MAX_WATCHED = 8
 """The most logs to read several times a second; with more, none could be."""
+
+VIEWS = {name: name.capitalize() for name in ("time", "throughput", "speedup", "efficiency", "training")}
+"""The views of the charts pane, by name, and their titles."""
 
 
 def first_task(view: View) -> str:
@@ -205,3 +210,34 @@ def read_load(
     if max(moments, default=0.0) < began[1]:
         return ()
     return tuple(sum(each) / len(each) for _, each in sorted(moments.items()))
+
+
+def first_view(view: View, charts: Sequence[ChartSpec]) -> str:
+    """The view to show first: what the task asks for, best the speedup; if no run is pending, one that has data."""
+    from labtui.results.charts import FAMILIES
+
+    usual = "speedup" if len(sizes_of(view)) > 1 else "time" if unit_of(view) == "images" else "throughput"
+    asked = {str(FAMILIES[family].view) for family in asked_families(view)} or {usual}
+    order = sorted(VIEWS, key=lambda name: (name not in asked, name != "speedup"))
+    shown = {chart.view for chart in charts if chart.measured}
+    return order[0] if view.pending or not shown else min(shown, key=order.index)
+
+
+def first_chart(view: View, charts: Sequence[ChartSpec]) -> ChartSpec | None:
+    """The chart to show first; None while it has no data."""
+    return next((each for each in in_turn(view, charts) if each.view == first_view(view, charts)), None)
+
+
+def asked_families(view: View) -> set[str]:
+    """The families of charts that the task's checks ask for, else that of its first question about a chart."""
+    from labtui.lab.edition import ChartsCheck
+
+    checks, questions = (view.task.checks, view.task.questions) if view.task is not None else ((), ())
+    asked = {family for each in checks if isinstance(each, ChartsCheck) for family in each.charts}
+    return asked or {*[each.chart for each in questions if each.chart][:1]}
+
+
+def in_turn(view: View, charts: Iterable[ChartSpec]) -> list[ChartSpec]:
+    """The charts that have data, those that the task asks for first."""
+    asked = asked_families(view)
+    return sorted((chart for chart in charts if chart.measured), key=lambda chart: chart.family not in asked)

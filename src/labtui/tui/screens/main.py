@@ -203,7 +203,7 @@ class MainScreen(FramedScreen):
 
     async def action_chart(self, number: int) -> None:
         """Show a view of the charts, by its number there."""
-        from labtui.tui.widgets.charts_pane import VIEWS
+        from labtui.tui.view_model import VIEWS
 
         again = self.pane == "charts"  # from another pane it only opens
         await self.show_pane("charts")

@@ -29,7 +29,8 @@ from labtui.session.labs import AnswerFiles
 from labtui.tui.guidance import headline
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import View
-from labtui.tui.widgets.charts_pane import ChartView, first_chart
+from labtui.tui.view_model import first_chart
+from labtui.tui.widgets.charts_pane import ChartView
 from labtui.tui.widgets.frame import Pane, PlainText, key, say, wrap
 
 SAVE_AFTER = 1.0

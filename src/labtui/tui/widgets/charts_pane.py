@@ -1,7 +1,7 @@
 """The charts pane: five views, one large chart with a cursor on its points, or four charts on very large windows."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import ClassVar
 
@@ -16,7 +16,6 @@ from textual.widget import Widget
 
 from labtui.domain.model import Interval, plural
 from labtui.domain.run import run_numbers
-from labtui.lab.edition import ChartsCheck
 from labtui.results import charts as specs
 from labtui.results.charts import FAMILIES, ChartSpec, Point, make_chart, with_curves, with_sizes
 from labtui.results.numbers import bounds_source, bounds_text, percent_text
@@ -26,11 +25,10 @@ from labtui.tui.format import look_of, place_text, plain, shortened
 from labtui.tui.guidance import headline, instead_of_chart, sizes_of, unit_of
 from labtui.tui.themes import ANSWER_S, ink, roles
 from labtui.tui.view import ENDED_BADLY, RunLine, View, planned_sizes
+from labtui.tui.view_model import VIEWS, first_view, in_turn
 from labtui.tui.widgets.frame import Pane, PlainText, clickable, ends, key, say
 from labtui.tui.widgets.log_pane import LogPane, line_text, readable, shorten
-from labtui.tui.widgets.plot import MIN_HEIGHT, Cursor, draw
-
-VIEWS = {name: name.capitalize() for name in ("time", "throughput", "speedup", "efficiency", "training")}
+from labtui.tui.widgets.plot import Cursor, draw
 
 
 def empty_chart(view: View, name: str) -> ChartSpec:
@@ -45,12 +43,18 @@ def empty_chart(view: View, name: str) -> ChartSpec:
     rows = [row for row in view.charted if row.is_measured and row.program is None]
     lacks = [note for row in rows if name == "throughput" for note in row.notes_about("no throughput")]
     lacks += ["The logs print no accuracy and no loss."] if name == "training" and rows else []
+    lacks += ["Speedup and efficiency compare numbers of GPUs."] if not can_fill(view, name) and rows else []
     waits = "This program prints times only." if timed else "".join(lacks[:1]) or instead_of_chart(view)
     spec = make_chart(family.key, (), counted=unit_of(view), message=waits, x_label=x_label)
     epochs = {each.epochs for each in plans}
     if spec.x_axis == "epochs" and epochs:
         return replace(spec, x_ticks=tuple((float(at), f"{at}") for at in sorted({1, *epochs})))
     return with_sizes(spec, planned_sizes(view.task))
+
+
+def can_fill(view: View, name: str) -> bool:
+    """Whether the task's runs, or further own jobs, may have points in a view: the CPU alone has no speedup."""
+    return name not in ("speedup", "efficiency") or len(sizes_of(view)) > (view.task is not None)
 
 
 class ChartView(Widget, can_focus=False):
@@ -85,47 +89,22 @@ class ChartView(Widget, can_focus=False):
         top.truncate(self.size.width, overflow="ellipsis")
         lines = [top] if top else []
         height = self.size.height - len(lines)
-        if spec is None or height < MIN_HEIGHT:
-            return Text("\n").join(lines if spec is None else [])
+        if spec is None:
+            return Text("\n").join(lines)
+        small = [ink("The window is too small for a chart.", look.quiet)]
         try:
-            lines += draw(spec, self.size.width, height, look, self.cursor) or []
+            lines += draw(spec, self.size.width, height, look, self.cursor) or small
         except (ImportError, OSError):  # plotext's compiled kernel is missing on some systems
             lines.append(ink("plotext could not be loaded: there are no charts.", look.quiet))
         return Text("\n").join(lines)
-
-
-def first_view(view: View, charts: Sequence[ChartSpec]) -> str:
-    """The view to show first: what the task asks for, best the speedup; if no run is pending, one that has data."""
-    usual = "speedup" if len(sizes_of(view)) > 1 else "time" if unit_of(view) == "images" else "throughput"
-    asked = {str(FAMILIES[family].view) for family in asked_families(view)} or {usual}
-    order = sorted(VIEWS, key=lambda name: (name not in asked, name != "speedup"))
-    shown = {chart.view for chart in charts if chart.measured}
-    return order[0] if view.pending or not shown else min(shown, key=order.index)
-
-
-def first_chart(view: View, charts: Sequence[ChartSpec]) -> ChartSpec | None:
-    """The chart to show first; None while it has no data."""
-    return next((each for each in in_turn(view, charts) if each.view == first_view(view, charts)), None)
-
-
-def asked_families(view: View) -> set[str]:
-    """The families of charts that the task's checks ask for, else that of its first question about a chart."""
-    checks, questions = (view.task.checks, view.task.questions) if view.task is not None else ((), ())
-    asked = {family for each in checks if isinstance(each, ChartsCheck) for family in each.charts}
-    return asked or {*[each.chart for each in questions if each.chart][:1]}
-
-
-def in_turn(view: View, charts: Iterable[ChartSpec]) -> list[ChartSpec]:
-    """The charts that have data, those that the task asks for first."""
-    asked = asked_families(view)
-    return sorted((chart for chart in charts if chart.measured), key=lambda chart: chart.family not in asked)
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """What the pane shows: the charts of each view that have data, and of each the one that is drawn."""
 
     name: str = "time"
-    four: bool = False
+    four: Sequence[str] = ()
+    """The views whose charts are shown together; () for the current one alone."""
     charts: Mapping[str, Sequence[ChartSpec]] = {}
     drawn: Mapping[str, ChartSpec] = {}
     panels: Sequence[ChartSpec] = ()
@@ -247,7 +226,15 @@ class ChartsPane(Pane, Container, can_focus=True):
             series = (*chart.series, *(each for each in laws[0].series if each.role == "fit"))
             drawn["speedup"] = with_curves(replace(chart, series=series, message=laws[0].message))
         parts = specs.panels_of(whole[name]) if name in whole else []
-        return Shown(name=name, four=four, charts=charts, drawn=drawn, panels=parts, no_law=no_law)
+        together = [tab for tab in VIEWS if tab != "training" and (tab in drawn or can_fill(view, tab))]
+        return Shown(
+            name=name,
+            four=together if four and len(together) > 1 else (),
+            charts=charts,
+            drawn=drawn,
+            panels=parts,
+            no_law=no_law,
+        )
 
     # ------------------------------------------------------------------ choosing
 
@@ -256,7 +243,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         shown, lines = self.shown, [line for each in self.shown.panels for line in each.measured]
         law = "Laws are drawn over the speedup: press 3." if shown.name != "speedup" else shown.no_law
         which = "↑ and ↓ choose a line." if len(lines) > 1 else "all runs are on one line."
-        one = "This view has one chart." if self._large else "Only a larger window shows four charts."
+        one = "Training is shown alone." if self._large else "Only a larger window shows four charts."
         acts, reason = {
             "point": (any(len(each.points) > 1 for each in lines), "There is no other point here."),
             "series": (len(lines) > 1, "There is no other line here."),
@@ -275,7 +262,7 @@ class ChartsPane(Pane, Container, can_focus=True):
             self._turn[name] = 0
         elif len(self.shown.charts.get(name, ())) > 1:
             self._turn[name] += 1
-            self._alone = True  # four charts are the first of each view
+            self._alone = self._large  # four charts are the first of each view
         else:
             self.app.notify(f"{VIEWS[name]} has no other chart. 1 to 5 show the views.", timeout=ANSWER_S)
         self._chosen = name
@@ -331,17 +318,17 @@ class ChartsPane(Pane, Container, can_focus=True):
     def paint(self, view: View) -> None:
         shown = self.shown = self._find(view)
         spot = self.spot = spot_of(view, shown.spec, self._line, self._x)
-        self.set_class(shown.four, "-four")
+        self.set_class(bool(shown.four), "-four")
         say(self, "#chart-views", self._views_text())
         say(self, "#chart-sentence", self._sentence())
         for at, (name, title) in enumerate(VIEWS.items(), 1):
             chart, here = self.query_one(f"#chart-{name}", ChartView), name == shown.name
-            chart.display = here or (shown.four and name != "training")
+            chart.display = here or name in shown.four
             if not chart.display:
                 continue
             panel = shown.panels[shown.panel].heading if here and shown.panels[1:] else ""
             chart.heading = f"{at} {title}" if shown.four else panel
-            chart.chosen = shown.four and here
+            chart.chosen = bool(shown.four) and here
             chart.spec = shown.drawn.get(name) or self._empty(view, name)
             if here and view.charts and chart.spec is not None and not chart.spec.measured:
                 chart.spec = replace(chart.spec, message="")  # the sentence says it

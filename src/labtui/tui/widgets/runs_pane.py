@@ -18,7 +18,8 @@ from labtui.tui.format import NOTHING, PHASE_ROLES, all_shortened
 from labtui.tui.guidance import blamed, ended_as_asked, headline, remedy, result, sizes_of, unit_of
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import ENDED_BADLY, RunLine, View
-from labtui.tui.widgets.charts_pane import ChartView, empty_chart, first_chart, first_view
+from labtui.tui.view_model import first_chart, first_view
+from labtui.tui.widgets.charts_pane import ChartView, empty_chart
 from labtui.tui.widgets.frame import PlainText, clickable, say, wrap
 from labtui.tui.widgets.plot import MIN_HEIGHT
 from labtui.tui.widgets.run_pane import KeyedTable, Rows, RunPane, TableColumn, fit, last_line
