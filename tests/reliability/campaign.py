@@ -37,7 +37,7 @@ from labtui.session.folder import LabFolder
 from labtui.session.mirrors import state_of
 from labtui.session.session import Session
 from labtui.session.store import Store
-from labtui.slurm.job_control import log_path
+from labtui.slurm.values import log_path
 from tests.real_cluster import Cluster, ClusterSettings, FaultProxy
 from tests.real_cluster.cluster import wait_until
 from tests.real_cluster.proxy import Fault

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labtui.domain.model import JobPhase
-from labtui.slurm import probe, queue
+from labtui.slurm import probe, queue, values
 from labtui.slurm.batch_script import JobScript, read_script
-from labtui.slurm.job_control import check_options, classify, expand_pattern
+from labtui.slurm.job_control import check_options, classify
 from labtui.slurm.probe import parse_associations, parse_qos, parse_quota, parse_version, slurm_probe
 from labtui.slurm.queue import parse_accounting, parse_queue, poll_queue
 from labtui.slurm.remote_command import CommandResult, cut_frame
@@ -239,9 +239,9 @@ def test_log_patterns():
         "%5j-%u-100%%": "00123-me-100%", "\\%j.out": "%j.out",
     }  # fmt: skip
     given = {"job_id": "123", "job_name": "R 50", "user": "me"}
-    assert {each: expand_pattern(each, **given) for each in paths} == paths
+    assert {each: values.expand_pattern(each, **given) for each in paths} == paths
     first = {"n[1-3]-ib,m1": "n1-ib", "r[01,7]n[2-4]": "r01n2", "a,b[1]": "a", "": "%N"}
-    assert {nodes: expand_pattern("%N", nodes=nodes, **given) for nodes in first} == first
+    assert {nodes: values.expand_pattern("%N", nodes=nodes, **given) for nodes in first} == first
 
 
 def test_limits():

@@ -20,8 +20,8 @@ from labtui.domain.decode import json_text
 from labtui.domain.model import RunPhase, Stream
 from labtui.domain.run import mark_words, run_numbers
 from labtui.domain.state import OPEN, PENDING, LabState, RunState, SubmissionState
-from labtui.slurm.job_control import known_logs
 from labtui.slurm.states import end_reason, reason_words, waiting_reason
+from labtui.slurm.values import known_logs
 
 if TYPE_CHECKING:
     from labtui.tui.view import View

@@ -25,7 +25,7 @@ import contextlib
 import tomllib
 from collections.abc import Iterable, Iterator
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 
@@ -119,7 +119,7 @@ class ExportError(LabError):
 @cache
 def _failures() -> dict[str, tuple[Any, str, str]]:
     """The class of error, its sentence and its hint by reason."""
-    tables = tomllib.loads(resources.files("labtui.domain").joinpath("failures.toml").read_text("utf-8"))
+    tables = tomllib.loads(Path(__file__).with_name("failures.toml").read_text("utf-8"))
     kinds = ((globals()[name], table) for name, table in tables.items())
     return {reason: (kind, *texts) for kind, table in kinds for reason, texts in table.items()}
 

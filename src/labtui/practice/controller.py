@@ -14,7 +14,7 @@ from labtui.practice.command_line import KILL_WAIT_S, MIN_JOB_AGE_S, stamp
 from labtui.practice.job import PENDING, RUNNING, Job, JobRequest
 from labtui.practice.request import POLICY, Node, Refused, Site
 from labtui.practice.runner import JobRunner
-from labtui.slurm.job_control import expand_pattern
+from labtui.slurm.values import expand_pattern
 
 SCHEDULE_DELAY_S = 8
 """A job waits at least this long: the scheduler looks at the queue every few seconds."""

@@ -24,8 +24,8 @@ from labtui.session import mirrors
 from labtui.session.mirrors import CopyStep, LogCopy, has_whole_logs
 from labtui.session.run_matcher import SubmissionReader
 from labtui.session.worker_context import Task, WorkerContext
-from labtui.slurm.job_control import known_logs, log_path
 from labtui.slurm.probe import FileDigest, file_digest
+from labtui.slurm.values import known_logs, log_path
 
 GROWING_S, GREW_RECENTLY_S, VISIBLE_S = 0.065, 5.0, 0.25
 """The log being read: its interval while it grew within the last `GREW_RECENTLY_S`, and its interval otherwise."""

@@ -57,7 +57,7 @@ class Session:
         self._journal.change(self._mirrored)
         self.readings.save(self.state)
         self._worker: ClusterWorker | None = None
-        self._not_started = failure("not-started")
+        self._not_started: LabError | None = None
         self._ends: list[Callable[[], None]] = []
         """Functions that end the threads beside the worker, which follow another process or serve others."""
         self._prompter, self._sends = prompter, sends
@@ -392,5 +392,5 @@ class Session:
     def _running_worker(self) -> ClusterWorker:
         """The worker, which only a session that may write has. Raises LabError without one."""
         if self._worker is None:
-            raise self.why_read_only or self._not_started
+            raise self.why_read_only or self._not_started or failure("not-started")
         return self._worker

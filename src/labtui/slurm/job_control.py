@@ -9,8 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.errors import RemoteFailure
-from labtui.domain.model import Stream, plural
-from labtui.domain.state import LOG_ENDINGS, SubmissionState
+from labtui.domain.model import plural
 from labtui.slurm import values
 from labtui.slurm.probe import ASSOCIATION_FIELDS, parse_associations
 from labtui.slurm.remote_command import Call, CommandResult, shell_file
@@ -122,44 +121,6 @@ def _read_test_only(result: CommandResult) -> SbatchAnswer:
 
 
 # --------------------------------------------------------------------------- commands about a job
-
-
-def log_path(submission: SubmissionState, stream: Stream) -> str | None:
-    """The remote path of a job's log; None if it is not known yet or there is no such stream."""
-    job, pattern = submission.job, submission.remote_logs.get(stream)
-    if job is None or not job.job_id or not pattern:
-        return None
-    if re.search(r"%[0-9]*N", pattern) and not job.node:
-        return None  # the name is known when the job runs
-    return expand_pattern(pattern, job_id=job.job_id, job_name=submission.job_name, nodes=job.node)
-
-
-def known_logs(submission: SubmissionState) -> list[Stream]:
-    """The logs that a submission's job writes and whose paths are known."""
-    return [stream for stream in LOG_ENDINGS if log_path(submission, stream) is not None]
-
-
-def expand_pattern(pattern: str, *, job_id: str, job_name: str, user: str = "", nodes: str = "") -> str:
-    """A log name pattern (``%x.%j.out``, ``%J``, ``%5j``) as Slurm expands it for a plain batch job.
-
-    ``%N`` is the first host of `nodes`: of ``as01r1b[01-03,07],gs02``, or ``n[1-3]-ib``.
-    """
-    if "\\" in pattern:
-        return pattern.replace("\\", "")
-    node = re.sub(r"\[(\w+)[^\]]*\]", r"\1", nodes).partition(",")[0]
-    texts = {"A": job_id, "j": job_id, "J": job_id, "x": job_name, "u": user, "a": "4294967294", "N": node or None,
-              "b": "4", "s": "batch", "t": "0", "n": "0"}  # fmt: skip
-
-    def put(code_found: re.Match[str]) -> str:
-        width, code = code_found[1], code_found[2]
-        if code == "%":
-            return "%"
-        value = texts.get(code)
-        if value is None:
-            return code_found[0]
-        return value.zfill(min(int(width), 10)) if width and values.number(value) is not None else value
-
-    return re.sub(r"%([0-9]{0,3})([%A-Za-z])", put, pattern)
 
 
 def _command(

@@ -8,14 +8,11 @@ from collections.abc import Iterable
 
 from msgspec.structs import asdict, replace
 
-from labtui.domain.model import JobPhase, JobView, SubmissionStatus
+from labtui.domain.model import UNKNOWN_AFTER_S, JobPhase, JobView, SubmissionStatus
 from labtui.domain.profile import Profile
 from labtui.domain.state import LabState, SubmissionState
 from labtui.slurm.queue import QueueAnswer
 from labtui.slurm.submit import COMMENT_PREFIX, DUPLICATE_STATUS, is_of_another
-
-UNKNOWN_AFTER_S = 20.0
-"""How long polls may fail before a job's phase is "unknown"; `unknown_since` is set from the first failure on."""
 
 FORGOTTEN_AFTER_S = 600.0
 """How long a job may be missing from queue and accounting before its phase is "unknown"."""

@@ -10,7 +10,7 @@ import re
 import shlex
 from collections.abc import Callable
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Generic, TypeVar
 
 import msgspec
@@ -116,7 +116,7 @@ NOT_FOUND = 127
 @cache
 def shell_file(*names: str) -> str:
     """The joined text of files in the folder `sh`."""
-    folder = resources.files("labtui.slurm") / "sh"
+    folder = Path(__file__).with_name("sh")
     return "\n".join((folder / f"{name}.sh").read_text(encoding="utf-8") for name in names)
 
 

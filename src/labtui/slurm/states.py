@@ -7,7 +7,7 @@ import re
 import tomllib
 from collections.abc import Container
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from labtui.domain.errors import LabError, failure
@@ -43,7 +43,7 @@ def early_end_refusal(submission: SubmissionState, minutes: int, now: float | No
 @cache
 def sentences() -> dict[str, Any]:
     """Slurm's own words and labtui's sentences for them, from `sentences.toml`."""
-    return tomllib.loads(resources.files("labtui.slurm").joinpath("sentences.toml").read_text("utf-8"))
+    return tomllib.loads(Path(__file__).with_name("sentences.toml").read_text("utf-8"))
 
 
 _STATES = sentences()["states"]

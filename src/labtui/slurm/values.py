@@ -1,10 +1,13 @@
-"""The values in Slurm's output: whole numbers, job IDs, times, durations and sizes. An unreadable one is None.
+"""The values in Slurm's output: numbers, job IDs, times, durations, sizes, names of logs. An unreadable one is None.
 
 Text from a cluster is data: a number is made of a limited number of ASCII digits.
 """
 
 import re
 from datetime import UTC, datetime
+
+from labtui.domain.model import Stream
+from labtui.domain.state import LOG_ENDINGS, SubmissionState
 
 MAX_DIGITS = 12
 
@@ -87,3 +90,41 @@ def gpus_of(gres: str) -> int:
     gpu = re.compile(r"(?:gres[/:])?gpu(:[\w.-]*?)??(?:[:=]([0-9]{1,12}))?")
     found = [match for part in parts if (match := gpu.fullmatch(part.strip()))]
     return max(sum(int(each[2] or 1) for each in found if bool(each[1]) is typed) for typed in (True, False))
+
+
+def log_path(submission: SubmissionState, stream: Stream) -> str | None:
+    """The remote path of a job's log; None if it is not known yet or there is no such stream."""
+    job, pattern = submission.job, submission.remote_logs.get(stream)
+    if job is None or not job.job_id or not pattern:
+        return None
+    if re.search(r"%[0-9]*N", pattern) and not job.node:
+        return None  # the name is known when the job runs
+    return expand_pattern(pattern, job_id=job.job_id, job_name=submission.job_name, nodes=job.node)
+
+
+def known_logs(submission: SubmissionState) -> list[Stream]:
+    """The logs that a submission's job writes and whose paths are known."""
+    return [stream for stream in LOG_ENDINGS if log_path(submission, stream) is not None]
+
+
+def expand_pattern(pattern: str, *, job_id: str, job_name: str, user: str = "", nodes: str = "") -> str:
+    """A log name pattern (``%x.%j.out``, ``%J``, ``%5j``) as Slurm expands it for a plain batch job.
+
+    ``%N`` is the first host of `nodes`: of ``as01r1b[01-03,07],gs02``, or ``n[1-3]-ib``.
+    """
+    if "\\" in pattern:
+        return pattern.replace("\\", "")
+    node = re.sub(r"\[(\w+)[^\]]*\]", r"\1", nodes).partition(",")[0]
+    texts = {"A": job_id, "j": job_id, "J": job_id, "x": job_name, "u": user, "a": "4294967294", "N": node or None,
+              "b": "4", "s": "batch", "t": "0", "n": "0"}  # fmt: skip
+
+    def put(code_found: re.Match[str]) -> str:
+        width, code = code_found[1], code_found[2]
+        if code == "%":
+            return "%"
+        value = texts.get(code)
+        if value is None:
+            return code_found[0]
+        return value.zfill(min(int(width), 10)) if width and number(value) is not None else value
+
+    return re.sub(r"%([0-9]{0,3})([%A-Za-z])", put, pattern)

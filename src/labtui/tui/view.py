@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from labtui.domain.model import JobPhase, JobView, RunPhase, SubmissionStatus
+from labtui.domain.model import UNKNOWN_AFTER_S, JobPhase, JobView, RunPhase, SubmissionStatus
 from labtui.domain.run import WHAT_COUNTS
 from labtui.domain.state import LEFT_QUEUE, LIVE, OPEN, PENDING, TRAINING, LabState, ended_by, run_phase
 from labtui.tui import format as words
@@ -398,8 +398,6 @@ def _with_cause(view: View, run: RunState, submission: SubmissionState | None) -
         return run, "(checking)"  # a refusal, which the sentence tells
     if submission is not None and submission.status is not SubmissionStatus.ACCEPTED:
         return run, WITHOUT_JOB.get(run.phase, held)
-    from labtui.slurm.job_evidence import UNKNOWN_AFTER_S
-
     seen_at = max(job.seen_at if job is not None else 0.0, state.refreshed_at or 0.0)
     recent = view.now - FRESH_S
     known_from = recent if view.read_only else min(state.connection.since - UNKNOWN_AFTER_S, recent)
