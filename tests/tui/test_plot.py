@@ -155,14 +155,6 @@ def test_a_number_at_the_end_of_a_line_is_never_cut():
     assert {cell_len(row) - width for width in (30, 50, 90) for row in rows_of(wide, width, 16)} == {0}
 
 
-def test_the_first_value_stands_farther_off_where_its_line_is_in_the_way():
-    spec = replace(chart({1: 32.7, 2: 18.0, 4: 10.1}, {1: 13.6, 2: 8.1, 4: 5.38}), unit="s")
-    assert {"32.70", "13.60", "18.00", "8.10"} < set("\n".join(rows_of(spec, 95, 15)).split())
-    for height in range(10, 26):
-        assert "13.60 s" in "".join(rows_of(replace(spec, series=spec.series[1:]), 60, height))
-    assert not re.search("0 s ┼.*8.10", "\n".join(rows_of(spec, 35, 10))), "no mark is there"
-
-
 def test_names_are_in_the_order_of_the_last_values_with_their_marks_say_what_differs_and_are_cut_to_the_room():
     ends = (5.0, 5.1, 4.9, 20.0, 5.05, 5.02, 1.0)
     spec = chart(*({1: 1.0, 2: end} for end in ends))
