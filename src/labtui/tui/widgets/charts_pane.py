@@ -116,11 +116,6 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
         """The chart of the current view; None while it has no data."""
         return self.drawn.get(self.name)
 
-    @property
-    def panel(self) -> int:
-        """The place of the panel that is drawn; 0 for a chart without panels."""
-        return next((at for at, each in enumerate(self.panels) if each == self.spec), 0)
-
 
 class Spot(msgspec.Struct, frozen=True):
     """The point at the cursor: the index of its line, its row of results, and the run and log line it comes from.
@@ -287,7 +282,8 @@ class ChartsPane(Pane, Container, can_focus=True):
         """Show the next panel, else the next line alone; after the last one, all lines."""
         shown = self.shown
         if shown.panels[1:]:
-            self._line = shown.panels[(shown.panel + 1) % len(shown.panels)].measured[0].name
+            at = [each == shown.spec for each in shown.panels].index(True) + 1
+            self._line = shown.panels[at % len(shown.panels)].measured[0].name
             self.on_resize()
             return
         choices = ("", *self.view.alone)
@@ -326,7 +322,7 @@ class ChartsPane(Pane, Container, can_focus=True):
             chart.display = here or name in shown.four
             if not chart.display:
                 continue
-            panel = shown.panels[shown.panel].heading if here and shown.panels[1:] else ""
+            panel = shown.spec.heading if here and shown.spec is not None and shown.panels[1:] else ""
             chart.heading = f"{at} {title}" if shown.four else panel
             chart.chosen = bool(shown.four) and here
             chart.spec = shown.drawn.get(name) or self._empty(view, name)
@@ -363,7 +359,8 @@ class ChartsPane(Pane, Container, can_focus=True):
         right, lines = Text(), [*self.view.alone]
         at = lines.index(self._only) + 1 if self._only in lines else 0
         if shown.panels[1:]:
-            lines, at = [each.heading for each in shown.panels], shown.panel + 1
+            lines = [each.heading for each in shown.panels]
+            at = [each == shown.spec for each in shown.panels].index(True) + 1
         if lines:
             filtered = f"{at}/{len(lines)} " if at else "Filter"
             room = self.size.width - left.cell_len - 3 - len(filtered)
