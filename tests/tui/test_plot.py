@@ -221,16 +221,6 @@ def test_the_name_of_a_line_that_ended_before_the_others_stands_on_no_line_of_th
         assert not any("┈" in row for row in alone if "warm-up" in row)
 
 
-@pytest.mark.parametrize("x", [1, 2, 4])
-@pytest.mark.parametrize("lines", [1, 2, 3])
-def test_the_value_at_the_cursor_has_a_ground_on_every_point(x, lines):
-    values = {1: 1.0, 2: 1.68, 4: 2.53}
-    several = ({at: y * share for at, y in values.items()} for share in (1, 0.8, 0.6))
-    cells = cells_of(chart(*itertools.islice(several, lines)), 86, 25, Cursor(0, x))
-    told = "".join(sign for _, (sign, style) in sorted(cells.items()) if "reverse" in style)
-    assert told.split()[-1] == f"{values[x]:.2f}×"
-
-
 @pytest.mark.parametrize(("kind", "told"), [("lines", "↑  (47.00 s) warm-up"), ("bars", "↑(47.00 s)")])
 @pytest.mark.parametrize("height", [8, 12, 30])
 def test_counted_epochs_decide_the_axis_and_a_warm_up_beyond_it_has_an_arrow(kind, told, height):

@@ -119,7 +119,6 @@ def _charts_of(results: Results, *, alone: bool) -> Iterable[ChartSpec]:
         for unit, alike in by_unit.items():  # images and tokens share no axis
             chart = scaling_charts.quantity_chart(quantity, alike, results.rows)
             yield replace(chart, key=f"{chart.key}-{unit}") if len(by_unit) > 1 else chart
-    yield scaling_charts.cpu_chart(results.rows)
     yield scaling_charts.loss_chart(lines)
     studies = list(study_charts(results))
     if alone:

@@ -308,11 +308,9 @@ def looks(lines: Sequence[Series]) -> dict[str, Look]:
     for line in sorted(lines, key=lambda each: each.first_run):
         tone = min(TONES - 1, sum(look.hue == line.hue for look in found.values()))
         free = sorted(set(range(MARKS)).difference(look.mark for look in found.values())) or [len(found)]
-        sized = line.mark >= 0
-        wanted = line.mark if sized else line.hue
-        mark = (
-            wanted if wanted in free else free[-1 if sized else 0]
-        )  # the first ones are those of small sizes
+        wanted = line.mark if line.mark >= 0 else line.hue
+        # the first marks are those of small sizes
+        mark = wanted if wanted in free else free[-1 if line.mark >= 0 else 0]
         found[line.name] = line.look or Look(line.hue, tone, mark)
     return {line.name: found[line.name] for line in lines}
 

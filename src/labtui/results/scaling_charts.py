@@ -158,17 +158,6 @@ def cpu_gpu_charts(rows: Sequence[ResultRow]) -> Iterable[ChartSpec]:
         )
 
 
-def cpu_chart(rows: Sequence[ResultRow]) -> ChartSpec:
-    """Throughput of trainings on the CPU as bars, where none of them has a GPU."""
-    rates = [] if any(row.n_gpus for row in rows) else [row for row in rows if row.throughput is not None]
-    unit = rates[0].configuration.unit if rates else "images"
-    found = [row for row in rates if row.configuration.unit == unit]  # images and tokens share no axis
-    points = tuple(replace(mark, x=float(at)) for at, mark in enumerate(points_of("tuning", found)))
-    ticks = tuple((float(at), name) for at, name in enumerate(specs.distinct([row.name for row in found])))
-    fields: dict[str, Any] = {"key": "cpu-throughput", "title": "Throughput on the CPU", "x_ticks": ticks}
-    return make_chart("cpu-gpu-throughput", [Series(name="CPU", points=points)], counted=unit, **fields)
-
-
 _MIN_TUNED = 3
 """This many batches on one number of GPUs are a study of the batch; two may belong to two tasks."""
 _MAX_NAMED, _MAX_LABEL = 8, 32

@@ -92,10 +92,6 @@ class SanitizedApp(App[_Result]):
         self.stylesheet.set_variables(self.get_css_variables())
         self.console.push_theme(RichTheme({"markdown.block_quote": "italic"}))  # Rich's own is magenta
 
-    def get_css_variables(self) -> dict[str, str]:
-        """None before our themes are there: Textual's own would be computed for nothing."""
-        return super().get_css_variables() if hasattr(self, "_read_with") else {}
-
     def on_mount(self) -> None:
         """Attach the prompter, and restore the terminal before a signal ends the program."""
         for name in ("SIGTERM", "SIGHUP") if not self.is_headless else ():

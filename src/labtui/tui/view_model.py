@@ -230,10 +230,8 @@ def first_chart(view: View, charts: Sequence[ChartSpec]) -> ChartSpec | None:
 
 def asked_families(view: View) -> set[str]:
     """The families of charts that the task's checks ask for, else that of its first question about a chart."""
-    from labtui.lab.edition import ChartsCheck
-
     checks, questions = (view.task.checks, view.task.questions) if view.task is not None else ((), ())
-    asked = {family for each in checks if isinstance(each, ChartsCheck) for family in each.charts}
+    asked = {family for each in checks for family in getattr(each, "charts", ())}
     return asked or {*[each.chart for each in questions if each.chart][:1]}
 
 

@@ -43,7 +43,7 @@ def empty_chart(view: View, name: str) -> ChartSpec:
     rows = [row for row in view.charted if row.is_measured and row.program is None]
     lacks = [note for row in rows if name == "throughput" for note in row.notes_about("no throughput")]
     lacks += ["The logs print no accuracy and no loss."] if name == "training" and rows else []
-    lacks += ["Speedup and efficiency compare numbers of GPUs."] if not can_fill(view, name) and rows else []
+    lacks += ["This view compares runs on GPUs."] if not can_fill(view, name) and rows else []
     waits = "This program prints times only." if timed else "".join(lacks[:1]) or instead_of_chart(view)
     spec = make_chart(family.key, (), counted=unit_of(view), message=waits, x_label=x_label)
     epochs = {each.epochs for each in plans}
@@ -53,8 +53,8 @@ def empty_chart(view: View, name: str) -> ChartSpec:
 
 
 def can_fill(view: View, name: str) -> bool:
-    """Whether the task's runs, or further own jobs, may have points in a view: the CPU alone has no speedup."""
-    return name not in ("speedup", "efficiency") or len(sizes_of(view)) > (view.task is not None)
+    """Whether the task's runs, or further own jobs, may have points in a view: those on the CPU have only times."""
+    return name in ("time", "training") or len(sizes_of(view)) > (view.task is not None)
 
 
 class ChartView(Widget, can_focus=False):
@@ -200,9 +200,7 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     def _find(self, view: View) -> Shown:
         """What is to be shown of a view, as chosen."""
-        crowded = {each.family: each for each in view.charts if specs.is_crowded(each)}  # has panels
         every = in_turn(view, view.alone.get(self._only, lambda: view.charts)())
-        every = [crowded.get(each.family, each) if specs.is_crowded(each) else each for each in every]
         name = self._chosen or first_view(view, every)
         four = self._large and not self._alone and name != "training"
         laws = [each for each in every if each.family == "laws"]
@@ -284,11 +282,10 @@ class ChartsPane(Pane, Container, can_focus=True):
         if shown.panels[1:]:
             at = [each == shown.spec for each in shown.panels].index(True) + 1
             self._line = shown.panels[at % len(shown.panels)].measured[0].name
-            self.on_resize()
-            return
-        choices = ("", *self.view.alone)
-        now = choices.index(self._only) if self._only in choices else 0
-        self._only, self._x = choices[(now + 1) % len(choices)], None
+        else:
+            choices = ("", *self.view.alone)
+            now = choices.index(self._only) if self._only in choices else 0
+            self._only, self._x = choices[(now + 1) % len(choices)], None
         self.on_resize()
 
     def action_law(self) -> None:
