@@ -133,10 +133,9 @@ def look_of(spec: ChartSpec, at: int, look: Roles, *, chosen: bool, hollow: bool
     """
     from labtui.results.charts import is_crowded, looks
 
-    line, crowded = spec.measured[at], is_crowded(spec)
     if not chosen and len(spec.measured) > len(MARKS):
-        return NOTHING if crowded else ascii_lowercase[at % 26], look.quiet
-    mark = looks(spec.measured)[line.name].mark
+        return NOTHING if is_crowded(spec) else ascii_lowercase[at % 26], look.quiet
+    mark = looks(spec.measured)[spec.measured[at].name].mark
     tone, hue = divmod(mark, len(look.series))
     return (HOLLOW if hollow else MARKS)[mark % len(MARKS)], look.series[hue][min(tone, 3)]
 

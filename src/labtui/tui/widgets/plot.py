@@ -35,8 +35,8 @@ class Cursor(msgspec.Struct, frozen=True):
 
 def draw(spec: ChartSpec, width: int, height: int, look: Roles, cursor: Cursor) -> list[Text] | None:
     """The chart in exactly `width` by `height` cells; None if it does not fit."""
-    room = width >= MIN_COLUMNS and height >= MIN_HEIGHT
-    return _Drawing(spec, width, height, look, cursor).draw() if room else None
+    small = width < MIN_COLUMNS or height < MIN_HEIGHT
+    return None if small else _Drawing(spec, width, height, look, cursor).draw()
 
 
 class _Drawing:
