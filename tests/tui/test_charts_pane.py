@@ -217,7 +217,7 @@ async def test_data_sets_are_a_filter_in_the_colour_and_with_the_mark_they_have_
 async def test_a_key_that_has_nothing_to_do_says_why_and_so_does_the_palette(filled_session):
     async with charts(filled_session) as (app, pilot):
         for pressed, why in (
-            ("m", "No filter here; all runs are on one line."),
+            ("m", "This chart has no filter."),
             ("enter", "Only a larger window shows four charts."), ("down", "There is no other line here."),
         ):  # fmt: skip
             await pilot.press(pressed)
@@ -258,7 +258,7 @@ async def test_on_a_very_large_window_four_charts_or_one(filled_session):
         await pilot.resize_terminal(200, 55)
         await until(pilot, lambda: len(shown(app)) == 4)
         await pilot.press("5", "5", "m")
-        await until(pilot, lambda: shown(app) == {"training"} and "; ↑ and ↓ choose a line." in text_of(app))
+        await until(pilot, lambda: shown(app) == {"training"} and "This chart has no filter." in text_of(app))
         assert "run 2, job 31335\nline 14  25/25 - 14s" in text(app, "strip"), "of this one epoch"
 
 

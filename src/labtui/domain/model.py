@@ -340,10 +340,6 @@ class RunPhase(StrEnum):
     UNKNOWN = "unknown"
 
 
-UNKNOWN_AFTER_S = 20.0
-"""How long polls may fail before a job's phase is "unknown"; `unknown_since` is set from the first failure on."""
-
-
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """What Slurm last said about a job, and when.
 

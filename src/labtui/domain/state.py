@@ -32,6 +32,8 @@ LIVE = (*PENDING, *TRAINING)
 """The phases of a run that has not ended, in order."""
 OPEN = (*LIVE, RunPhase.UNKNOWN)
 """The phases of a run whose end is not known."""
+UNKNOWN_AFTER_S = 20.0
+"""How long polls may fail before a job's phase is "unknown"; `unknown_since` is set from the first failure on."""
 LEFT_QUEUE = (JobPhase.SETTLING, JobPhase.FINISHED)
 """The phases of a job that is over."""
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 from msgspec.structs import asdict, replace
 
-from labtui.domain.model import UNKNOWN_AFTER_S, JobPhase, JobView, SubmissionStatus
+from labtui.domain.model import JobPhase, JobView, SubmissionStatus
 from labtui.domain.profile import Profile
-from labtui.domain.state import LabState, SubmissionState
+from labtui.domain.state import UNKNOWN_AFTER_S, LabState, SubmissionState
 from labtui.slurm.queue import QueueAnswer
 from labtui.slurm.submit import COMMENT_PREFIX, DUPLICATE_STATUS, is_of_another
 

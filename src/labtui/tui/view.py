@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from labtui.domain.model import UNKNOWN_AFTER_S, JobPhase, JobView, RunPhase, SubmissionStatus
+from labtui.domain.model import JobPhase, JobView, RunPhase, SubmissionStatus
 from labtui.domain.run import WHAT_COUNTS
 from labtui.domain.state import LEFT_QUEUE, LIVE, OPEN, PENDING, TRAINING, LabState, ended_by, run_phase
 from labtui.tui import format as words
@@ -391,6 +391,8 @@ def _with_cause(view: View, run: RunState, submission: SubmissionState | None) -
         mine = [state.runs[number].outcome for number in submission.run_ids] if submission is not None else []
         said = JOB_ENDS.get(job.slurm_state, "") if job is not None and {*mine} == {"completed"} else ""
         return run, run.cause if run.phase in ENDED_BADLY else said
+    from labtui.domain.state import UNKNOWN_AFTER_S
+
     if over and job is not None:  # the end of its log tells how it ended
         late = state.connection.lost or view.now - (job.unknown_since or job.seen_at) >= FRESH_S
         return (replace(run, phase=RunPhase.UNKNOWN), "(reading log)") if late else (run, "")

@@ -235,13 +235,12 @@ class ChartsPane(Pane, Container, can_focus=True):
         """Why an action is disabled for the current chart."""
         shown, lines = self.shown, [line for each in self.shown.panels for line in each.measured]
         law = "Laws are drawn over the speedup: press 3." if shown.name != "speedup" else shown.no_law
-        which = "↑ and ↓ choose a line." if len(lines) > 1 else "all runs are on one line."
         one = "Training is shown alone." if self._large else "Only a larger window shows four charts."
         acts, reason = {
             "point": (any(len(each.points) > 1 for each in lines), "There is no other point here."),
             "series": (len(lines) > 1, "There is no other line here."),
             "enlarge": (self._large and shown.name != "training", one),
-            "models": (bool(self.view.alone or shown.panels[1:]), f"No filter here; {which}"),
+            "models": (bool(self.view.alone or shown.panels[1:]), "This chart has no filter."),
             "law": (not law, law),
             "log_line": (bool(self.spot and self.spot.line), "No run of this lab has this point."),
         }.get(action, (True, ""))
