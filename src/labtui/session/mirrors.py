@@ -31,7 +31,6 @@ from labtui.domain.state import LOG_ENDINGS, LabState, LogState, SubmissionState
 from labtui.session.folder import LabFolder
 from labtui.session.settings import SETTINGS_FILE
 from labtui.session.store import Store
-from labtui.slurm.values import known_logs
 from labtui.training_logs import PARSER_VERSION
 
 if TYPE_CHECKING:
@@ -321,6 +320,8 @@ def has_whole_logs(submission: SubmissionState) -> bool:
     """Whether its job has ended and its parsed logs, if it has any, are complete."""
     if submission.job is None or submission.job.phase is not JobPhase.FINISHED:
         return False
+    from labtui.slurm.values import known_logs
+
     read = [submission.logs.get(stream) for stream in known_logs(submission) if stream in READ_STREAMS]
     return all(log is not None and log.complete for log in read)
 
