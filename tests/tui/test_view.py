@@ -376,6 +376,8 @@ def test_an_own_run_without_a_model_is_called_by_its_job():
     own = one_run(1, spec(), token="lt1", task_id="")
     mine = {1: one_run(1, spec(gpus=4), task_id=""), 2: replace(own, run_id=2)}
     assert [*table_of(seen(LabState(runs=mine), task_id=""), ROLES, 100)[1]] == ["1", "2"], "as they came"
+    mine[1] = in_epochs(NOW, what=spec(gpus=2), device="cpu", task_id="")
+    assert guidance.sizes_of(seen(LabState(runs=mine), task_id="")) == {1}, "not the GPUs it did not have"
     small = seen(LabState(runs={1: replace(own, spec=replace(own.spec, model="mini"))}), task_id="")
     heads = {each.title: each.width for each in table_of(small, ROLES, 78)[0]}
     assert all(len(title) <= cells for title, cells in heads.items()) and "images/s" in heads, "none is cut"

@@ -249,7 +249,7 @@ def _next_task(view: View) -> NextStep:
 
 def sizes_of(view: View) -> set[int]:
     """The numbers of GPUs, or of processes, that the task's runs have or are planned with."""
-    mine = {line.run.spec.n_gpus or line.run.spec.processes for line in view.lines}
+    mine = {line.run.used.n_gpus or line.run.used.processes for line in view.lines}
     return planned_sizes(view.task) | mine - {0}
 
 
