@@ -247,7 +247,6 @@ def table_of(plan: Plan, width: int) -> tuple[list[TableColumn], Rows]:
     drop |= {"job"} if len(plan.drafts) < 2 else set()
     drop |= {"model"} if plan.job_file is None and len({row.spec.model for row in rows}) < 2 else set()
     made = [cells(plan, at, row) for at, row in enumerate(rows)]
-    drop |= {"options"} if all(row["options"] == words.NOTHING for row in made) else set()
     for at, row in enumerate(made[1:], 1):
         if plan.draft_of(at) is not None and plan.draft_of(at) is plan.draft_of(at - 1):
             row["limit"] = ""  # a job has one
