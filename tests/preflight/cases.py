@@ -33,24 +33,7 @@ PROFILE = Profile(
 
 JOB = Path(__file__).with_name("job.slurm").read_text(encoding="utf-8").format(ACCOUNT=ACCOUNT, SIF=SIF)
 
-SCRIPT = """import argparse
-import tensorflow as tf
-
-from cifar import load_cifar
-
-parser = argparse.ArgumentParser()
-parser.add_argument('--epochs', type=int, default=5)
-parser.add_argument("--batch_size", type=int, default=2048)  # global – not per GPU
-parser.add_argument('--n_gpus', type=int, default=1)
-args = parser.parse_args()
-train_ds, test_ds = load_cifar(args.batch_size)
-model = tf.keras.applications.resnet_v2.ResNet50V2(
-    include_top=True, weights=None,
-    input_shape=(128, 128, 3), classes=10)
-opt = tf.keras.optimizers.SGD(0.01 * args.n_gpus)
-model.compile(loss='sparse_categorical_crossentropy', optimizer=opt, metrics=['accuracy'])
-model.fit(train_ds, epochs=args.epochs, verbose=2)
-"""
+SCRIPT = Path(__file__).with_name("ResNet50.txt").read_text(encoding="utf-8")
 
 FILES = {"job.slurm": JOB, "ResNet50.py": SCRIPT, "cifar-utils/cifar.py": "def load_cifar(batch_size): ...\n"}
 

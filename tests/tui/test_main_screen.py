@@ -90,6 +90,9 @@ async def test_keys_and_clicks_go_to_the_panes_without_colour_too(filled_session
         await until(pilot, lambda: app.main.pane == "task")
         await click_words(pilot, "s Plan")
         await until(pilot, lambda: "esc Back" in text_of(app) and "GPU-h" in text_of(app))
+        for words in ("esc Back", "? Help", "esc Close"):
+            await click_words(pilot, words)
+        await until(pilot, lambda: app.screen is app.main)
 
 
 async def test_before_its_first_run_all_panes_of_a_task_say_the_same(session):

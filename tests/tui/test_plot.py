@@ -360,6 +360,23 @@ def test_marks_stand_at_their_sizes_the_chosen_one_on_top_and_take_turns_over_ep
         assert (blue > red) is (view == "speedup"), "the best line, if none of them is chosen, is on top"
 
 
+@pytest.mark.parametrize("x", [1, 2, 4])
+@pytest.mark.parametrize("lines", [1, 2, 3])
+def test_the_value_at_the_cursor_has_a_ground_on_every_point(x, lines):
+    values = {1: 1.0, 2: 1.68, 4: 2.53}
+    several = ({at: y * share for at, y in values.items()} for share in (1, 0.8, 0.6)[:lines])
+    cells = cells_of(chart(*several), 86, 25, Cursor(0, x))
+    told = "".join(sign for _, (sign, style) in sorted(cells.items()) if "reverse" in style)
+    assert told.split()[-1] == f"{values[x]:.2f}×"
+
+
+@pytest.mark.parametrize("width", [46, 57, 86])
+def test_every_narrow_bar_has_its_number(width):
+    rows = rows_of(chart(MICRO, {**TINY, 32: 28.6}, kind="bars"), width, 24)
+    missing = [y for y in (*MICRO.values(), *TINY.values()) if f"{y:.2f}" not in "\n".join(rows)]
+    assert not missing if width > 50 else len(missing) <= 2
+
+
 @pytest.mark.parametrize("height", range(8, 26))
 @pytest.mark.parametrize("width", [30, 40, 70])
 def test_a_mark_stands_at_its_value_and_no_value_reads_as_another_mark_s(width, height):
