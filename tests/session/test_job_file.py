@@ -91,16 +91,13 @@ def test_options_of_the_command_line_go_first_and_slurm_makes_no_folders():
     assert whole.cpus == 0, "how many a whole node has is not known"
 
 
-def test_a_loop_is_several_runs_and_a_launcher_multiplies_the_batch():
+def test_loops_launchers_and_containers_are_seen_through_and_a_printed_command_is_no_run():
     ladder = job_file_draft("ladder.slurm", (CORPUS / "ladder-in-a-loop.slurm").read_text())
     assert [(run.n_gpus, run.batch_size) for run in ladder.runs] == [(1, 2048), (2, 4096), (4, 8192)]
     assert not any(run.unknown for run in ladder.runs)
     assert replace(ladder.runs[0], extra_args=("--jit_compile",)).tuning == (("compile", "true"),)
     (ddp,) = job_file_draft("ddp.slurm", (CORPUS / "ddp-two-nodes.slurm").read_text()).runs
     assert (ddp.n_gpus, ddp.batch_size, ddp.epochs) == (8, 8 * 128, 5)
-
-
-def test_bsc_singularity_is_seen_through_and_a_printed_command_is_no_run():
     sweep = job_file_draft("sweep.slurm", (CORPUS / "batch-sweep.slurm").read_text())
     assert [(run.model, run.n_gpus, run.batch_size, run.epochs) for run in sweep.runs] == [
         ("vit", 1, size, 5) for size in (16, 32, 64, 128)
@@ -118,7 +115,7 @@ def _rules(text: str) -> set[str]:
     return {item.rule for item in preflight(context)}
 
 
-def test_what_the_text_does_not_tell_is_unknown_until_it_is_answered():
+def test_helpers_are_no_runs_and_what_the_text_does_not_tell_is_unknown_until_it_is_answered():
     text = HEAD + "python $SCRIPT\npython train.py\n"
     (run,) = job_file_draft("a.slurm", text).runs
     assert set(run.unknown) == {"model", "n_gpus", "batch_size", "epochs"}
@@ -126,6 +123,13 @@ def test_what_the_text_does_not_tell_is_unknown_until_it_is_answered():
     assert (run.model, run.n_gpus, run.epochs, run.unknown) == ("ViT", 4, 3, ("batch_size",))
     as_planned = replace(run, model="ResNet50", n_gpus=1)
     assert run_seconds(as_planned, load_edition("hpc4ai-ch10"), ()) is None, "its batch is not known"
+    assert len(job_file_draft("a.slurm", f"{HEAD}python preprocess.py --out x\n{COMMAND}").runs) == 1
+    (run,) = job_file_draft("a.slurm", HEAD + "make run\n").runs
+    assert run.script == "" and run.label == "run" and run.devices == ""
+    (run,) = job_file_draft("a", "#!/bin/bash\npython ResNet50_seq.py --epochs 2 --batch_size 256\n").runs
+    assert (run.device, run.n_gpus, run.unknown) == ("cpu", 0, ())
+    (run,) = job_file_draft("a.slurm", "#!/bin/bash\npython train.py\n", answers={"model": "My Net"}).runs
+    assert (run.device, run.devices) == ("cpu", ""), "it may find GPUs that its job did not ask for"
 
 
 def test_the_script_in_a_folder_is_sent_there_and_its_options_are_checked(tmp_path):
@@ -170,7 +174,7 @@ def run_own(bench, command, log, state="COMPLETED", **answers):
 
 def test_the_batch_of_an_own_script_on_several_gpus_is_what_its_log_or_the_student_says(bench):
     command = "for n in 1 2; do python my.py --epochs 2 --batch-size 128 --n_gpus $n; done"
-    path, text, log = bench.path / "a.slurm", OWN.format(command), ""
+    text, log = OWN.format(command), ""
     for n in (1, 2):
         log += f"Model: my, GPUs: {n} world_size={n}\nGlobal batch size: {128 * n}\n"
         log += "".join(f"Epoch [{epoch}/2] Loss: 1.0 Time: {8 / n:.2f}s\n" for epoch in (1, 2))
@@ -178,11 +182,7 @@ def test_the_batch_of_an_own_script_on_several_gpus_is_what_its_log_or_the_stude
     assert [run.batch_size for run in answered] == [128, 256]
     (run,) = job_file_draft("a", HEAD + COMMAND, answers={"batch_size": 32}).runs
     assert run.batch_size == 64, "the batch of each GPU is as the command has it"
-    path.write_text(text)
-    accepted(bench, own_draft(bench.session, path))
-    bench.cluster.write("100", log.encode())
-    bench.cluster.end("100")
-    bench.run(200, lambda: bench.session.state.runs[2].outcome is not None)
+    run_own(bench, command, log.encode())
     found = [(run.outcome, run.spec.batch_size) for run in bench.session.state.runs.values()]
     assert found == [("completed", 128), ("completed", 256)], "not one that never started and one of its own"
     assert [row.speedup.value for row in bench.session.results().rows] == [1, 2]
@@ -225,16 +225,6 @@ def test_a_log_that_plans_other_epochs_than_the_command_is_one_run_of_those(benc
     assert bench.session.state.last_run == 1
 
 
-def test_helpers_are_no_runs_and_a_job_without_a_training_has_one_unknown_run():
-    assert len(job_file_draft("a.slurm", f"{HEAD}python preprocess.py --out x\n{COMMAND}").runs) == 1
-    (run,) = job_file_draft("a.slurm", HEAD + "make run\n").runs
-    assert run.script == "" and run.label == "run" and run.devices == ""
-    (run,) = job_file_draft("a", "#!/bin/bash\npython ResNet50_seq.py --epochs 2 --batch_size 256\n").runs
-    assert (run.device, run.n_gpus, run.unknown) == ("cpu", 0, ())
-    (run,) = job_file_draft("a.slurm", "#!/bin/bash\npython train.py\n", answers={"model": "My Net"}).runs
-    assert (run.device, run.devices) == ("cpu", ""), "it may find GPUs that its job did not ask for"
-
-
 def test_a_file_with_the_name_of_labtui_s_own_script_is_called_as_the_student_calls_it(bench):
     text = HEAD.replace("#!/bin/bash\n", "#!/bin/bash\n#SBATCH --nonsense=1\n") + "true\n"
     (path := bench.path / "job.slurm").write_text(text)
@@ -243,9 +233,7 @@ def test_a_file_with_the_name_of_labtui_s_own_script_is_called_as_the_student_ca
         own_draft(bench.session, path, task_id="99.9")
     preview = bench.session.preview(draft)
     assert preview.script == text and {found.file for found in preview.findings} == {"job.slurm"}
-    bench.session.submit(draft)
-    bench.run(20, lambda: bool(bench.cluster.jobs))
-    sent = bench.session.files_of(only(bench).token)
+    sent = bench.session.files_of(accepted(bench, draft))
     assert sent["own-job.slurm"] == text.encode() and b"/own-job.slurm" in sent["job.slurm"]
     path.write_text("#!/bin/bash\npython train.py\n")
     bench.session.profile = replace(MN5, gpus_per_node=0)

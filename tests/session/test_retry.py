@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from labtui.domain.errors import UsageError
 from labtui.domain.model import Diagnosis, EpochSample, Interval, JobPhase, Outcome, RunSpec, SubmissionStatus
 from labtui.lab.plan import PlanOverrides
+from labtui.lab.plan_table import WORDS
 from labtui.session.labs import load_edition
 from labtui.session.own_jobs import batch_file, own_draft
 from labtui.session.planning import retry_after, smallest_failed_batch
@@ -17,9 +18,9 @@ from tests.lab.builders import full, with_runs
 from tests.session.conftest import Bench, accepted, draft, only, submitted
 
 
-def ended(bench: Bench, outcome: Outcome) -> None:
+def ended(bench: Bench, outcome: Outcome, job=None) -> None:
     """The bench's job is over, and its run ended so."""
-    token = accepted(bench)
+    token = accepted(bench, job)
     bench.session._journal.change(observed(token, "100", JobPhase.FINISHED), run_ended(1, outcome))
 
 
@@ -67,8 +68,7 @@ def test_a_training_on_two_nodes_goes_again_on_two_nodes(open_bench, outcome, ba
         nodes=2, launcher=form, batch_option="per-gpu", data_set="cifar10", extra_args=("--compile",),
     )  # fmt: skip
     job = draft(n_gpus=4, form=form, runs=(spec,), nodes=2, cpus=80, job_name="vit-8gpu")
-    token = submitted(bench, job)
-    bench.session._journal.change(observed(token, "100", JobPhase.FINISHED), run_ended(1, outcome))
+    ended(bench, outcome, job)
     (again,) = retry_after(bench.session, 1).drafts
     assert (again.form, again.nodes, again.gpus, again.cpus, again.total_gpus) == (form, 2, 4, 80, 8)
     assert again.runs == (replace(spec, batch_size=batch),)
@@ -105,8 +105,7 @@ def test_a_limit_shorter_than_the_run_should_take_is_found_and_twice_it_is_not_e
     found = bench.session.preview(job)
     inside = bench.session.preview(draft(time_limit_minutes=int(found.seconds.hi // 60)))
     assert all("short-limit" in {each.rule for each in one.findings} for one in (found, inside))
-    token = submitted(bench, job)
-    bench.session._journal.change(observed(token, "100", JobPhase.FINISHED), run_ended(1, "time-limit"))
+    ended(bench, "time-limit", job)
     (again,) = retry_after(bench.session, 1).drafts
     assert again.time_limit_minutes > found.seconds.hi / 60
     bench.session.edition = load_edition("hpc4ai-ch12")
@@ -150,16 +149,24 @@ def test_a_students_own_file_goes_again_as_it_was_sent(bench):
     head = "#!/bin/bash\n#SBATCH -A nct_000 -q acc_training -t 10 --gres=gpu:1\n"
     path.write_text(f"{head}python mine.py --batch_size 64 --n_gpus 1\n")
     draft = own_draft(bench.session, path, answers={"epochs": 400})
-    token = submitted(bench, draft)
+    ended(bench, "time-limit", draft)
     sent = path.read_bytes()
     path.write_text("changed since")
-    bench.session._journal.change(observed(token, "100", JobPhase.FINISHED), run_ended(1, "time-limit"))
     (again,) = retry_after(bench.session, 1).drafts
     assert again.options == ("--time=4800",), "400 epochs, none of which ended within 10 min"
     bench.session._journal.change(epoch(1, EpochSample(epoch=1, seconds=Interval.exact(6.0))))
     (paced,) = retry_after(bench.session, 1).drafts
     assert paced.options == ("--time=48",), "400 epochs of 6 s, and a fifth more"
     assert (again.runs, again.job_name, dict(again.beside)[path.name]) == (draft.runs, draft.job_name, sent)
+    plan = Plan(bench.session, bench.session.edition, "10.5", (paced,))
+    for column in WORDS.keys() - {"limit"}:
+        with pytest.raises(UsageError, match="your job file"):
+            plan.cell_name(0, column)
+    plan.task_rows = plan.with_cell(0, "limit", "3")
+    plan.remake()
+    bench.run(20, bench.session.submit(*plan.drafts).done)
+    shown = plan.make_previews()[0].asked.time_limit_minutes
+    assert (shown, bench.cluster.options["101"]) == (3, ("--time=3",))
     assert batch_file(replace(draft.runs[0], arguments=("--epochs", "4")), "own.slurm") == "mine.py"
     bench.session._journal.change(run_ended(1, "oom"))
     with pytest.raises(UsageError, match="is set in own"):

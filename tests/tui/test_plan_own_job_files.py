@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 
+from labtui.domain.errors import UsageError
 from labtui.domain.model import JobPhase, SubmissionStatus
 from labtui.session.own_jobs import own_draft
 from labtui.tui.app import LabApp
@@ -140,7 +142,11 @@ async def test_a_task_without_runs_plans_the_own_job_file(session):
 def test_an_own_file_with_two_runs_stays_one_job_when_it_goes_again(session):
     write(session, TOLD + "python ResNet50.py --epochs 5 --batch_size 1024 --n_gpus 1\n")
     draft = own_draft(session, session.folder.slurm / "mine.slurm", task_id="10.5")
-    assert len(draft.runs) == 2 and Plan(session, session.edition, "10.5", (draft,)).drafts == (draft,)
+    plan = Plan(session, session.edition, "10.5", (draft,))
+    assert len(draft.runs) == 2 and plan.drafts == (draft,)
+    assert not any(row.included for row in plan.with_row_toggled(1)), "its file starts both"
+    with pytest.raises(UsageError, match="such a control run"):
+        plan.with_controls()
 
 
 async def test_own_jobs_of_no_task_and_no_model_are_listed_by_name_and_charted(session):

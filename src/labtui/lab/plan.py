@@ -112,7 +112,7 @@ def drafts_from(
             draft = size_job(draft, kind, runs, profile)
             draft = replace(draft, time_limit_minutes=time_limit(draft, edition, profile, prescribed))
         limit = max((row.limit for row in job_rows if row.limit is not None), default=None)
-        drafts.append(draft if limit is None else replace(draft, time_limit_minutes=limit))
+        drafts.append(draft if limit is None else draft.with_limit(limit))
     return tuple(drafts)
 
 

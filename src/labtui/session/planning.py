@@ -289,10 +289,10 @@ def _propose_more_time(
         needed = 60.0 * before * known[0].spec.epochs
     limit = max(planned if before < planned else 2 * planned, math.ceil(PACE_MARGIN * needed / 60))
     draft = _redraft(session, submission, specs, limit)
-    limit = draft.time_limit_minutes
     if not submission.job_file:
-        limit = max(limit, time_limit(draft, session.edition, session.profile))
-        draft = replace(draft, time_limit_minutes=limit)
+        limit = time_limit(draft, session.edition, session.profile)
+        draft = draft.with_limit(max(limit, draft.time_limit_minutes))
+    limit = draft.time_limit_minutes
     said = f"It ran out of time: {limit} min instead of {before}."
     if any(map(session.state.never_counts, runs)):
         said = f"{said} {WHAT_COUNTS}"
@@ -330,15 +330,15 @@ def _redraft_own(session: Session, submission: SubmissionState, minutes: int) ->
     from labtui.session.own_jobs import job_file_draft
 
     files = session.files_of(submission.token)
-    given = submission.options_by_name
-    if minutes != submission.time_limit_minutes or "time" in given:  # the student may have shortened it
-        given["time"] = str(minutes)
+    # the student may have shortened the time
+    given = {option: value for option, value in submission.options_by_name.items() if option != "time"}
     name, content = submission.job_file, files.pop(sent_as(submission.job_file), None)
     if content is None:
         raise failure("files-lost", run=submission.run_ids[0])
     text = content.decode("utf-8", "surrogateescape")
     draft = job_file_draft(name, text, task_id=submission.task_id, given=given)
-    others = ((path, data) for path, data in files.items() if path != SCRIPT_NAME and path[-6:] != "/.keep")
-    beside = {**dict(others), name: content}
+    kept = {path: data for path, data in files.items() if path != SCRIPT_NAME and path[-6:] != "/.keep"}
     runs = submission.runs[: len(draft.runs)]  # these include the student's answers
-    return replace(draft, job_name=submission.job_name, runs=runs, beside=tuple(sorted(beside.items())))
+    beside = tuple(sorted({**kept, name: content}.items()))
+    draft = replace(draft, job_name=submission.job_name, runs=runs, beside=beside)
+    return draft if minutes == draft.time_limit_minutes else draft.with_limit(minutes)

@@ -195,7 +195,7 @@ class Plan:
         Raises:
             UsageError: the cell cannot be changed.
         """
-        if self.job_file is not None:
+        if self.is_own(self.rows[row]) and (self.job_file is not None or column not in ("in", "limit")):
             raise UsageError("It comes from your job file: e edits it; `submit FILE --model` names it.")
         if column == "in":
             return ""
@@ -211,6 +211,10 @@ class Plan:
             return "batch, the samples in one step"
         return WORDS[column]
 
+    def is_own(self, row: PlanRow) -> bool:
+        """Whether a row comes from the student's own job file: the chosen one, or one that is run again."""
+        return self.job_file is not None or self.planned[row.origin].form == "own"
+
     def with_cell(self, row: int, column: str, text: str) -> list[PlanRow]:
         """The rows with one cell changed.
 
@@ -219,7 +223,7 @@ class Plan:
         """
         new = change_cell(self.rows[row], column, text)
         refuse_over_limit(self.planned[new.origin].queue, new.limit, self.session.profile)
-        return self._with_row(row, new)
+        return [*self.task_rows[:row], new, *self.task_rows[row + 1 :]]
 
     def refusal(self, row: int, column: str, text: str) -> str:
         """Why a text is not a valid value for a cell; "" if it is."""
@@ -229,13 +233,11 @@ class Plan:
             return f"{error.sentence} {error.hint}".rstrip()
         return ""
 
-    def _with_row(self, row: int, new: PlanRow) -> list[PlanRow]:
-        return [*self.task_rows[:row], new, *self.task_rows[row + 1 :]]
-
-    def with_row_toggled(self, row: int) -> list[PlanRow]:
-        """The rows with one left out, or included again."""
-        old = self.rows[row]
-        return self._with_row(row, replace(old, included=not old.included))
+    def with_row_toggled(self, at: int) -> list[PlanRow]:
+        """The rows with one left out, or included again; an own job file starts all of its runs."""
+        old, rows = self.rows[at], self.task_rows
+        same = {id(row) for row in rows if row is old or (self.is_own(row) and row.origin == old.origin)}
+        return [replace(row, included=not old.included) if id(row) in same else row for row in rows]
 
     def with_controls(self) -> list[PlanRow]:
         """The rows with control runs added, or with all control runs removed if there are any.
@@ -246,7 +248,8 @@ class Plan:
         plain = [row for row in self.rows if not row.spec.is_control]
         if len(plain) < len(self.rows):
             return plain
-        return [*plain, *control_rows(plain, CONTROLS, practice=self.session.practice)]
+        trained = [row for row in plain if not self.is_own(row)]
+        return [*plain, *control_rows(trained, CONTROLS, practice=self.session.practice)]
 
     # ------------------------------------------------------------------ job forms
 
@@ -389,13 +392,10 @@ class Plan:
         Raises:
             LabError: the file cannot be written.
         """
-        from labtui.cluster.local_files import write_private
-
         if found.finding.rule == "script-option" and found.finding.fix is not None and self.job_file is None:
             option = found.finding.fix.title.removeprefix("remove ")
-            kept = [without_option(row.spec.extra_args, option) for row in self.task_rows]
-            pairs = zip(self.task_rows, kept, strict=True)
-            self.task_rows = [replace(row, spec=replace(row.spec, extra_args=each)) for row, each in pairs]
+            kept = [(row, without_option(row.spec.extra_args, option)) for row in self.task_rows]
+            self.task_rows = [replace(row, spec=replace(row.spec, extra_args=each)) for row, each in kept]
             return
         for job, same in enumerate(self.previews):  # none while files that changed are checked again
             mine = [] if isinstance(same, LabError) or job not in found.jobs else same.findings
@@ -406,9 +406,8 @@ class Plan:
             if fix.file == MAIN_SCRIPT:
                 self.scripts[self.drafts[job]] = apply_fix(text, fix)
                 continue
-            path, root = self._path_of(fix.file, job), self.session.folder.path
-            base = root if path.is_relative_to(root) else path.parent
-            write_private(base, path, apply_fix(text, fix).encode("utf-8", "surrogateescape"))
+            data = apply_fix(text, fix).encode("utf-8", "surrogateescape")
+            self.session.folder.write(self._path_of(fix.file, job), data)
             return
 
     def draft_file(self, job: int) -> Path:

@@ -74,10 +74,11 @@ def ticket(plan: Plan) -> tuple[Figure, ...]:
         digits, unit = words.span_text(time).split()
         figures.append(Figure(digits, unit, below))
     most = sum(draft.total_gpus * draft.time_limit_minutes / 60 for draft in plan.asked)
-    if hours is not None and most:
-        figures.append(Figure(hours_text(hours.value), "GPU-h", f"at most {hours_text(most)}"))
-    elif most:
-        figures.append(Figure(hours_text(most), "GPU-h", "at most"))
+    if most:
+        usual, below = (
+            (hours.value, f"at most {hours_text(most)}") if hours is not None else (most, "at most")
+        )
+        figures.append(Figure(hours_text(usual), "GPU-h", below))
     return tuple(figures)
 
 
@@ -269,9 +270,8 @@ def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
     done = plan.phase(spec) is RunPhase.DONE and not row.included  # how long it took is known
     expected = None if unknown or done or plan.lacks_gpus else run_seconds(spec, plan.edition, plan.measured)
     named = draft.job_name if draft is not None else UNKNOWN  # as in the list of runs
-    own = plan.job_file is not None or (draft is not None and draft.form == "own")
     per_gpu = f"{spec.per_gpu_batch:,}" if spec.device == "gpu" else words.NOTHING
-    rate = spec.learning_rate if own else expected_learning_rate(plan.edition, spec)
+    rate = spec.learning_rate if plan.is_own(row) else expected_learning_rate(plan.edition, spec)
     shown = "" if rate is None else f"{rate:g}"
     if rate is not None and dict(spec.tuning).get("lr_policy") in ("linear", "stepping", "gradual"):
         shown = f"{rate * spec.batch_size / SCALED_FOR_BATCH:g} (base {shown})"

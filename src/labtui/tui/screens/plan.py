@@ -198,12 +198,10 @@ class PlanScreen(FramedScreen):
         found, options = self.plan.found, self.query_one("#findings", OptionList)
         styles, width = roles(self.app), self.query_one("#title").size.width - 1
         chosen = self.found
-        prompts = [
-            plan_words.finding_text(self.plan, each, styles, width, chosen=each == chosen) for each in found
-        ]
+        prompt = partial(plan_words.finding_text, self.plan, styles=styles, width=width)
         options.display = bool(found)
         with self.prevent(OptionList.OptionHighlighted):
-            options.set_options(Option(each) for each in prompts)
+            options.set_options(Option(prompt(each, chosen=each == chosen)) for each in found)
             options.highlighted = found.index(chosen) if chosen is not None else None
 
     @on(DataTable.CellHighlighted)
