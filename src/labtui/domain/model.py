@@ -295,12 +295,6 @@ class SubmissionDraft(JobRequest, frozen=True, kw_only=True):
         """The GPUs of all nodes, which are what is charged."""
         return self.gpus * self.nodes
 
-    def with_limit(self, minutes: int) -> SubmissionDraft:
-        """The draft with this time limit, which `sbatch` gets as an option if the job file is the student's own."""
-        options = self.options_by_name | {"time": str(minutes)} if self.form == "own" else {}
-        words = tuple(f"--{option}={value}" for option, value in options.items())
-        return replace(self, time_limit_minutes=minutes, options=words)
-
 
 class AcceptedFinding(msgspec.Struct, frozen=True, kw_only=True):
     """A preflight finding that the student overrode, and why. `line` is 1-based, 0 for the whole file."""

@@ -112,7 +112,7 @@ def drafts_from(
             draft = size_job(draft, kind, runs, profile)
             draft = replace(draft, time_limit_minutes=time_limit(draft, edition, profile, prescribed))
         limit = max((row.limit for row in job_rows if row.limit is not None), default=None)
-        drafts.append(draft if limit is None else draft.with_limit(limit))
+        drafts.append(draft if limit is None else with_limit(draft, limit))
     return tuple(drafts)
 
 
@@ -304,6 +304,13 @@ def refuse_over_limit(queue: str, minutes: int | None, profile: Profile) -> None
     """Raise UsageError for a time limit that the student gave and the queue does not allow."""
     if minutes and (most := profile.within_limit(queue, minutes)) < minutes:
         raise failure("over-limit", minutes=minutes, queue=queue, most=most)
+
+
+def with_limit(draft: SubmissionDraft, minutes: int) -> SubmissionDraft:
+    """The draft with this time limit, which `sbatch` gets as an option if the job file is the student's own."""
+    options = draft.options_by_name | {"time": str(minutes)} if draft.form == "own" else {}
+    words = tuple(f"--{option}={value}" for option, value in options.items())
+    return replace(draft, time_limit_minutes=minutes, options=words)
 
 
 def with_queue(draft: SubmissionDraft, profile: Profile, *, qos: str, partition: str) -> SubmissionDraft:

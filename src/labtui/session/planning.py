@@ -291,7 +291,7 @@ def _propose_more_time(
     draft = _redraft(session, submission, specs, limit)
     if not submission.job_file:
         limit = time_limit(draft, session.edition, session.profile)
-        draft = draft.with_limit(max(limit, draft.time_limit_minutes))
+        draft = replace(draft, time_limit_minutes=max(limit, draft.time_limit_minutes))
     limit = draft.time_limit_minutes
     said = f"It ran out of time: {limit} min instead of {before}."
     if any(map(session.state.never_counts, runs)):
@@ -308,11 +308,12 @@ def _redraft(
 
     A queue may allow less now than when the submission was made: the minutes are cut to its limit.
     """
-    from labtui.lab.plan import size_job
+    from labtui.lab.plan import size_job, with_limit
 
     minutes = session.profile.within_limit(submission.queue, minutes)
     if submission.job_file:
-        return _redraft_own(session, submission, minutes)
+        own = _redraft_own(session, submission)
+        return own if minutes == own.time_limit_minutes else with_limit(own, minutes)
     profile, again, form = session.profile, submission.request_fields, submission.form
     again |= {name: getattr(session.settings, name) for name in ("data_dir", "container", "reservation")}
     again |= {"options": (), "time_limit_minutes": minutes}
@@ -325,7 +326,7 @@ def _redraft(
     return replace(draft, job_name=name) if len(specs) == len(submission.run_ids) else draft
 
 
-def _redraft_own(session: Session, submission: SubmissionState, minutes: int) -> SubmissionDraft:
+def _redraft_own(session: Session, submission: SubmissionState) -> SubmissionDraft:
     """A draft that repeats a student's own job file as it was sent."""
     from labtui.session.own_jobs import job_file_draft
 
@@ -340,5 +341,4 @@ def _redraft_own(session: Session, submission: SubmissionState, minutes: int) ->
     kept = {path: data for path, data in files.items() if path != SCRIPT_NAME and path[-6:] != "/.keep"}
     runs = submission.runs[: len(draft.runs)]  # these include the student's answers
     beside = tuple(sorted({**kept, name: content}.items()))
-    draft = replace(draft, job_name=submission.job_name, runs=runs, beside=beside)
-    return draft if minutes == draft.time_limit_minutes else draft.with_limit(minutes)
+    return replace(draft, job_name=submission.job_name, runs=runs, beside=beside)
