@@ -9,6 +9,7 @@ from labtui.domain.model import Interval
 from labtui.results.catalogue import _lines_of, accuracy_chart, catalogue, epoch_chart, lab_charts
 from labtui.results.charts import ChartSpec, Look, Point, line_pieces, looks, slug, value_text, with_sizes
 from labtui.results.compute import compute_results
+from labtui.results.cost import GPU_HOURS
 from labtui.results.measured import best_curve
 from labtui.results.messages import accuracy_message, loss_message, scaling_message, study_message
 from labtui.results.numbers import ANSWER, in_digits_of, shown_bounds, text_table
@@ -314,11 +315,8 @@ def test_a_title_beside_whole_trainings_says_what_is_faster(told, says):
     charts = by_key(catalogue(results))
     speedup, whole, hours = charts["speedup"], charts["whole-training"], charts["gpu-hours"]
     assert whole.message == "The whole training of ResNet50 takes 263 s on two GPUs, 262 s on one GPU"
-    assert hours.message.endswith("costs 0.146 GPU-hours on two GPUs, 0.073 GPU-hours on one GPU")
-    assert [value_text(hours, point, seconds=True) for point in hours.series[0].points] == [
-        "0.073 GPU-h",
-        "0.146 GPU-h",
-    ]
+    assert hours.message == "All epochs of ResNet50 cost 0.033 GPU-hours on two GPUs, 0.019 GPU-hours on one GPU"
+    assert [value_text(hours, each) for each in hours.series[0].points] == list(map(GPU_HOURS.cell, results.rows))
     assert "whole training, s" in text_table(results.rows, ANSWER) and speedup.message.startswith(says)
     assert "a whole training's time includes it" in speedup.notes[0]
 

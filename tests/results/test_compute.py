@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from labtui.domain.model import Interval
 from labtui.results.compute import compute_results
-from labtui.results.cost import gpu_hours
 from labtui.results.grouping import software_family
 from labtui.results.measured import MeasuredRun, measured_from_reports, newest_validated, own_options
 from labtui.results.messages import baseline_notes
@@ -264,6 +263,6 @@ def test_of_repeats_the_longest_tell_accuracy_and_whole_time_and_of_logs_alone_t
 
     (row,) = compute_results([ended(20.0, 0.4), ended(10.0, 0.3), ended(30.0, 0.1, epochs=2)]).rows
     assert newest_validated(row.members).source == "20.0.out" and row.total_seconds.value == 15.0
-    assert gpu_hours(row) * 3600 == 19.0
+    assert row.gpu_hours * 3600 == 19.0
     (warmup,) = compute_results([ended(10.0, 0.3, epochs=1)]).rows
     assert warmup.throughput is None and warmup.epoch_seconds is None, "a rate of one epoch is its warm-up's"

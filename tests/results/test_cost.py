@@ -43,7 +43,7 @@ def test_a_running_job_grows_and_practice_costs_nothing():
     assert lab_cost(both).total.allocated == 0 and not lab_cost(both).practice
     rehearsed = lab_cost(lab(practice=True))
     assert cost_json(rehearsed)["practice"] and rehearsed.total.allocated == pytest.approx(4 * 360 / 3600)
-    assert "fast clock" in report_text(compute_results(()), cost=rehearsed).split("GPU-hours (practice)")[1]
+    assert "fast clock" in report_text(compute_results(()), cost=rehearsed).split("GPU-hours of jobs (practice)")[1]
     assert not lab_cost(lab()).practice and not lab_cost(LabState()).practice
     asks_none = {"t1": replace(state.submissions["t1"], gpus=0)}  # its student told that it uses some
     cost = lab_cost(replace(state, submissions=asks_none))
@@ -73,16 +73,6 @@ def test_gpu_hours_follow_the_clusters_clock_and_stay_below_the_limit():
     ended_by_its_log = {"phase": JobPhase.FINISHED, "elapsed_s": None}
     assert hours(9e9, **ended_by_its_log) == pytest.approx(4 * 80 / 3600), "while Slurm does not answer"
     assert hours(None, phase=JobPhase.FINISHED, end_time=2830.0) == pytest.approx(4 * 1830 / 3600)
-
-
-def test_a_speedup_and_its_gpu_hours_leave_out_the_same_warm_up():
-    rows = [
-        run(n, [], epochs=tuple(epoch(at, s) for at, s in enumerate([900, t, t], 1)))
-        for n, t in ((1, 100), (4, 50))
-    ]
-    assert results_message(compute_results(rows)).endswith(
-        "as fast as one for 2.00 times the GPU-hours per epoch"
-    )
 
 
 def test_own_jobs_of_one_name_are_told_apart_in_the_title():

@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from labtui.domain.model import Diagnosis, Interval
 from labtui.results.compute import compute_results, own_rows
-from labtui.results.cost import training_gpu_hours
 from labtui.results.measured import (
     MeasuredRun,
     accuracy_curves,
@@ -204,7 +203,7 @@ def test_a_block_weighs_as_many_epochs_as_it_has():
     whole = (first, replace(block, epoch=2, count=4), replace(last, epoch=6, count=2))
     (row,) = compute_results([changed(run(1, [1] * 7), epochs=whole)], images=50_000).rows
     assert (row.epochs, row.epochs_read, row.epoch_seconds.value) == (6, 7, pytest.approx(12.0))
-    assert training_gpu_hours(2, row.members[0].run) == pytest.approx(2 * (99 + 4 * 10 + 2 * 16) / 3600)
+    assert row.members[0].run.gpu_hours(2) == pytest.approx(2 * (99 + 4 * 10 + 2 * 16) / 3600)
     assert not [note for note in row.notes if "The log has" in note]
     gap = (first, replace(block, epoch=2, count=2), replace(last, epoch=6, count=2))
     (row,) = compute_results([changed(run(1, [1] * 7), epochs=gap)], images=50_000).rows

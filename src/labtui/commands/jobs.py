@@ -99,7 +99,6 @@ def _refresh(lab: OpenLab, *, all_jobs: bool) -> None:
 
 
 def _row(view: View, line: RunLine, profile: Profile, served: bool) -> dict[str, Any]:
-    from labtui.results.cost import training_gpu_hours
     from labtui.slurm.states import waiting_reason
     from labtui.tui.format import limit_warning
 
@@ -113,7 +112,7 @@ def _row(view: View, line: RunLine, profile: Profile, served: bool) -> dict[str,
         "epochs": {"read": run.epochs_read, "planned": run.spec.epochs},
         "smaller_batch_helps": run.gpu_memory_ran_out,
         "submission": sent | {"sentence": waiting_reason(state, profile, submission, served=served)},
-        "gpu_hours_trained": training_gpu_hours(run.used.n_gpus, run),
+        "gpu_hours_trained": run.gpu_hours(run.used.n_gpus),
         "job": submission.job,
         "limit_warning": limit_warning(line, view),
     }

@@ -195,6 +195,11 @@ class RunRecord(RunFacts, frozen=True, kw_only=True):
         """The seconds of those epochs, the first included."""
         return sum(sample.seconds.value * sample.count for sample in self.epochs)
 
+    def gpu_hours(self, n_gpus: int) -> float:
+        """GPU-hours of training: GPUs x time of all epochs, the first included; else x time of the whole training."""
+        whole = self.total_seconds.value if self.total_seconds is not None else 0.0
+        return n_gpus * (self.trained_s or whole) / 3600
+
 
 def planned_facts(spec: RunSpec) -> dict[str, Any]:
     """A run's plan by the field names of `RunRecord`, without the fields that are unknown."""

@@ -15,13 +15,13 @@ from labtui.domain.model import Interval
 from labtui.domain.run import CAUSES, mark_words
 from labtui.export.contents import stamp_of
 from labtui.results import measured, messages, numbers
-from labtui.results.cost import GPU_HOURS, cost_columns, gpu_hours
+from labtui.results.cost import GPU_HOURS, cost_columns
 from labtui.results.laws import karp_flatt
 from labtui.results.measured import Origin, accuracy_curves, best_curve, by_log, cite
 from labtui.results.numbers import Table, clean
 from labtui.results.report import program_json, row_json
 from labtui.results.rows import LawFit, ResultRow, Results, named_rows, of_rows
-from labtui.results.scaling import ScalingLine, by_size, scaling_lines
+from labtui.results.scaling import by_size, scaling_lines
 
 PRECISELY = "Precise: all digits of the log"
 _MAX_LINES, _MAX_NAME = 6, 45
@@ -77,7 +77,7 @@ def results_message(results: Results) -> str:
     rows, lines = results.measured, scaling_lines(results.measured)
     if len(rows) == 1 and (rows[0].epoch_seconds or rows[0].throughput):
         return messages.epoch_message(rows[0]) if rows[0].epoch_seconds else messages.rate_message(rows[0])
-    said = _cost_message(lines) or messages.scaling_message(lines, {"epoch-time"})  # charts give the speedup
+    said = messages.scaling_message(lines, {"epoch-time"})  # charts give the speedup
     if said or len({row.n_gpus for row in rows}) != 1:
         return said
     one_network = len({row.model for row in rows}) == 1
@@ -95,23 +95,6 @@ def readings_message(results: Results) -> str:
     where = f"{messages.named(row)} on {messages.count_words(row.processes)}"
     told = f"{where}: {whole} as printed, {exact} when read precisely"
     return told if whole != exact else f"Both readings agree: {exact}"
-
-
-def _cost_message(lines: Sequence[ScalingLine]) -> str:
-    """What the only line's speedup costs, both without the warm-up.
-
-    ``32 GPUs are 28.6 times as fast as one for 1.12 times the GPU-hours per epoch``
-    """
-    compared = lines[0].compared if len(lines) == 1 else ()
-    if len(compared) < 2 or any(row.as_printed.epoch_seconds for row in compared):
-        return ""
-    most = compared[-1]
-    if most.efficiency is None or most.efficiency.lo <= 0:
-        return ""
-    many, gain = messages.count_words(most.processes, start=True), numbers.ratio_text(most.speedup)
-    more = numbers.ratio_text(Interval.exact(1.0).over(most.efficiency))
-    said = f"{many} {'give' if most.by_rate else 'are'} {gain} times {messages.faster(most, 'one')}"
-    return f"{said} for {more} times the GPU-hours per {most.configuration.unit[:-1] if most.by_rate else 'epoch'}"
 
 
 # --------------------------------------------------------------------------- where each number was read
@@ -262,7 +245,7 @@ def _record(row: ResultRow, fields: dict[str, Any]) -> dict[str, Any]:
     newest = measured.newest_validated(row.members)
     record["sources"] = cite(row.origins, most=20)
     record["val_accuracy"] = newest and measured.validated(newest.run)
-    record["gpu_hours"] = gpu_hours(row) or None
+    record["gpu_hours"] = row.gpu_hours or None
     for name in ("model", "data_set", "size", "tuning", "sources", "notes"):
         record[name] = spreadsheet_cell(record.get(name) or "")
     return record

@@ -30,8 +30,8 @@ HUES, TONES, MARKS = 5, 4, 6
 """The numbers of colours of a drawer, of the tones of each, and of its marks."""
 MAX_LINES, MAX_IN_PANEL = 4, 6
 """Charts of more lines have panels; the heading of a panel counts more lines than have names beside it."""
-OF_WHOLE = {"whole-training": "total_seconds", "gpu-hours": "total_gpu_hours"}
-"""The families of whole trainings, whose numbers come from no epoch, with the field of a row for each."""
+OF_WHOLE = {"whole-training": "total_seconds", "gpu-hours": "whole_gpu_hours"}
+"""The families of whole trainings, whose numbers come from no single epoch, with the field of a row for each."""
 WIDE = 8
 """Axes are logarithmic where the largest count is at least this many times the smallest."""
 
@@ -191,7 +191,7 @@ FAMILIES = {family.key: family for family in (
     _family("speedup", "speedup", "Speedup", "GPUs", "times one GPU", unit="×", compares=True),
     _family("efficiency", "efficiency", "Efficiency", "GPUs", "speedup / GPUs", unit="%", compares=True),
     _family("whole-training", "time", "Whole training", "GPUs", "seconds", unit="s", compares=True),
-    _family("gpu-hours", "time", "GPU-hours of the whole training", "GPUs", "GPU-hours", unit="GPU-h", compares=True),
+    _family("gpu-hours", "time", "GPU-hours of all epochs", "GPUs", "GPU-hours", unit="GPU-h", compares=True),
     _family("program-time", "time", "Time", "processes", "seconds", unit="s", compares=True),
     _family("program-speedup", "speedup", "Speedup", "processes", "times one process", unit="×", compares=True),
     _family("program-efficiency", "efficiency", "Efficiency", "processes", "speedup / processes", unit="%",

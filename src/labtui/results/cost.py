@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from labtui.domain.model import Interval, JobPhase, JobView
-from labtui.domain.run import RunRecord
 from labtui.domain.state import LabState, SubmissionState
-from labtui.results.measured import MeasuredRun, grouped, longest
+from labtui.results.measured import MeasuredRun, grouped
 from labtui.results.numbers import ABSENT, Column, fixed, three_digits
 from labtui.results.rows import ResultRow
 from labtui.training_logs.gpu_sampler import GpuSample, samples_in_epochs
@@ -65,7 +64,7 @@ def _total(jobs: Sequence[JobCost]) -> CostTotal:
 def _job_cost(submission: SubmissionState, job: JobView, state: LabState) -> JobCost:
     runs = [state.runs[run] for run in submission.run_ids if run in state.runs]
     wall, gpus = job.ran_s(state.cluster_time), submission.gpus * submission.nodes
-    trained = sum(training_gpu_hours(run.used.n_gpus, run) for run in runs)
+    trained = sum(run.gpu_hours(run.used.n_gpus) for run in runs)
     if job.end_time is None:  # its log may be newer than the queue's answer
         wall = max(wall, sum(run.trained_s for run in runs))
     allocated = gpus * wall / _HOUR
@@ -81,24 +80,13 @@ def _job_cost(submission: SubmissionState, job: JobView, state: LabState) -> Job
     )
 
 
-def training_gpu_hours(n_gpus: int, run: RunRecord) -> float:
-    """GPU-hours spent training: GPUs x time of all epochs, the first included; else x time of the whole training."""
-    whole = run.total_seconds.value if run.total_seconds is not None else 0.0
-    return n_gpus * (run.trained_s or whole) / _HOUR
-
-
-def gpu_hours(row: ResultRow) -> float:
-    """The GPU-hours of one training of a row, the mean of several; 0 where none is known."""
-    return statistics.fmean(training_gpu_hours(row.n_gpus or 0, run.run) for run in longest(row.members))
-
-
 def training_hours_text(hours: Interval | float) -> str:
     """The GPU-hours of a training: ``0.023``, ``0.310``, ``12.5``; absent where none is known."""
     hours = hours.value if isinstance(hours, Interval) else hours
     return ABSENT if not hours else three_digits(hours) if hours >= 0.1 else fixed(hours, 3)
 
 
-GPU_HOURS = Column("epochs, GPU-h", lambda row: training_hours_text(gpu_hours(row)), optional=True)
+GPU_HOURS = Column("epochs, GPU-h", lambda row: training_hours_text(row.gpu_hours), optional=True)
 """Named apart from `numbers.TOTAL`, which has start-up and validation, too."""
 
 

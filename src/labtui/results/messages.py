@@ -75,7 +75,7 @@ _OF_EACH: dict[str, tuple[str, str, Callable[[Any], str], str]] = {
     "throughput": ("", "throughput", rate_text, " images per second"),
     "epoch-time": ("an epoch takes ", "epoch_seconds", seconds_text, " s"),
     "whole-training": ("the whole training takes ", "total_seconds", numbers.whole_text, " s"),
-    "gpu-hours": ("the whole training costs ", "total_gpu_hours", training_hours_text, " GPU-hours"),
+    "gpu-hours": ("all epochs cost ", "whole_gpu_hours", training_hours_text, " GPU-hours"),
 }
 """By family of charts: the words before a value, the field of a row that has it, its text, and its unit."""
 
@@ -104,7 +104,8 @@ def _each_sentence(lines: Sequence[ScalingLine], families: Set[str]) -> str:
     name = clean(line.name if len(lines) > 1 else line.last.configuration.network)
     ends = line.rows[:: -max(1, len(line.rows) - 1)]
     shown = ", ".join(f"{text(value(row))}{unit} on {count_words(row.processes)}" for row in ends)
-    return f"The whole training of {name} {what.split()[-1]} {shown}"
+    noun, _, verb = what.strip().capitalize().rpartition(" ")
+    return f"{noun} of {name} {verb} {shown}"
 
 
 def rows_of_shared_size(lines: Sequence[ScalingLine]) -> list[ResultRow]:
@@ -162,7 +163,7 @@ def _single_sentence(lines: Sequence[ScalingLine], families: Set[str], *, live: 
         return _with_end(f"{many} train {name} {ratio_text(row.speedup)} times as fast as one", share)
     if "efficiency" in families:
         return f"{many} train {name} at {percent_text(row.efficiency)} efficiency"
-    if row.epoch_seconds is not None and "epoch-time" in families:
+    if row.epoch_seconds is not None and "epoch-time" in families and not row.by_rate:
         return epoch_message(row, *filter(None, (row.baseline,)))
     return rate_message(row)
 

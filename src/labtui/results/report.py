@@ -73,7 +73,7 @@ def report_text(
         "Scaling": scaling_sentences(results),
         "More GPUs": [each.sentence for each in scaling.outlooks(results.rows)],
         "GPU use": [use_sentence(use, row) for row in results.rows for use in uses if use.run in row.members],
-        f"GPU-hours{mark_words('practice' if cost and cost.practice else '')}": cost_lines(cost),
+        f"GPU-hours of jobs{mark_words('practice' if cost and cost.practice else '')}": cost_lines(cost),
         "Notes": messages.note_lines(results),
         "Sources": [f"{clean(row.label)}: {clean(cite(row.origins, most=20))}" for row in cited],
     }

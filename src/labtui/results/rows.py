@@ -17,7 +17,7 @@ from labtui.domain.model import EpochSample, Interval, Program
 from labtui.domain.run import Mark
 from labtui.domain.tuning import distinguishing_words
 from labtui.results.grouping import CIFAR10_IMAGES, Configuration, LeftOut, devices
-from labtui.results.measured import AsPrinted, MeasuredRun, Origin, grouped
+from labtui.results.measured import AsPrinted, MeasuredRun, Origin, grouped, longest
 
 # Two-sided 95 % quantiles of Student's t for 1..30 degrees of freedom.
 _T95 = (
@@ -287,9 +287,14 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
         return theirs / (steps or -(-theirs // n)) / n
 
     @property
-    def total_gpu_hours(self) -> Interval | None:
-        """The GPU-hours of a whole training, start-up and validation included; None on a CPU."""
-        return self.total_seconds.scaled(self.n_gpus / 3600) if self.total_seconds and self.n_gpus else None
+    def gpu_hours(self) -> float:
+        """The GPU-hours of the epochs of one training, the mean of several; 0 where none is known."""
+        return statistics.fmean(run.run.gpu_hours(self.n_gpus or 0) for run in longest(self.members))
+
+    @property
+    def whole_gpu_hours(self) -> Interval | None:
+        """`gpu_hours` of trainings that ended, which charts compare; None for others and on a CPU."""
+        return Interval.exact(self.gpu_hours) if self.total_seconds and self.n_gpus else None
 
     @property
     def per_gpu_throughput(self) -> Interval | None:

@@ -216,12 +216,12 @@ def _telling_column(view: View) -> tuple[str, dict[int, str]]:
 
 
 def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, str | Text]:
-    from labtui.results.cost import training_gpu_hours, training_hours_text
+    from labtui.results.cost import training_hours_text
     from labtui.results.numbers import memory_text, percent_text, rate_text, ratio_text, time_text, whole_text
 
     spec, row, accuracy = line.run.used, line.row, validated(line.run)
     role = getattr(styles, PHASE_ROLES.get(line.shown_phase, "quiet"))
-    cost = 0.0 if line.live or "n_gpus" in spec.unknown else training_gpu_hours(spec.n_gpus, line.run)
+    cost = 0.0 if line.live or "n_gpus" in spec.unknown else line.run.gpu_hours(spec.n_gpus)
     cells: dict[str, str | Text] = {
         "sign": ink(line.sign, role),
         "run": ink(str(line.run_id), styles.quiet),
