@@ -318,7 +318,7 @@ def test_a_title_beside_whole_trainings_says_what_is_faster(told, says):
     assert hours.message == "All epochs of ResNet50 cost 0.033 GPU-hours on two GPUs, 0.019 GPU-hours on one GPU"
     assert [value_text(hours, each) for each in hours.series[0].points] == list(map(GPU_HOURS.cell, results.rows))
     assert "whole training, s" in text_table(results.rows, ANSWER) and speedup.message.startswith(says)
-    assert "a whole training's time includes it" in speedup.notes[0]
+    assert "a whole training's time and GPU-hours include it" in speedup.notes[0]
 
 
 def test_an_epochs_time_is_not_titled_with_an_efficiency():

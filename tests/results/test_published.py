@@ -295,6 +295,11 @@ def test_a_policy_looks_the_same_in_every_chart_even_where_one_has_no_line():
     )
     assert len({look.mark for look in seen.values()}) == 6 and {*seen} - {*shown} == {"gradual, warm-up 2"}
     assert all(look == seen.get(name, look) for name, look in shown.items())
+    by_epoch = (each for chart in charts if chart.over_time for each in chart.measured)
+    hues = {(each.group, each.hue) for each in by_epoch if each.group != "constant rate"}
+    assert hues == {(name, look.hue) for name, look in seen.items()}
+    laws = {name: chart.measured for chart in charts if chart.family == "laws" for name in shown if name in chart.title}
+    assert laws and all(line.hue == shown[name].hue for name, (line,) in laws.items())
 
 
 def test_the_three_charts_of_a_study():

@@ -174,6 +174,7 @@ def _lines(results: Results) -> Lines:
     A run that ended within its warm-up is left out where another one of its configuration counts.
     """
     hues = specs.hues_of(row.model for row in sorted(results.rows, key=lambda row: row.first_run))
+    policies = scaling_charts.looks_of_policies(results.rows) if len(hues) == 1 else {}
     found, repeats, alike = [], Counter[str](), Counter[tuple[str, int | None]]()
     for row, run in ((each, run) for each in results.rows for run in each.members if run.run.epochs):
         if row.epoch_seconds is None or run.live or steady_samples(run):
@@ -184,7 +185,8 @@ def _lines(results: Results) -> Lines:
             # of repeats one may be drawn
             first = row.first_run if row.runs > len(row.members) else run.run_id or 0
             mark = round(math.log2(run.run.n_gpus)) if run.run.n_gpus else first - 1
-            line = Series(name=name, points=(), hue=hues[row.model], group=name)
+            hue = policies[policy(run)].hue if len(policies) > 1 else hues[row.model]
+            line = Series(name=name, points=(), hue=hue, group=name)
             found.append((replace(line, first_run=first, mark=mark % specs.MARKS), run))
             times = 1 + (row.runs > len(row.members))
             repeats[name] += times

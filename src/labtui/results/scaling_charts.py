@@ -121,7 +121,7 @@ def _moves(row: ResultRow) -> bool:
 def _notes(rows: Sequence[ResultRow], marks: Sequence[Point], *, ratio: bool) -> Iterable[str]:
     if any(row.warmup_seconds and row.epoch_seconds for row in rows):
         timed = any(row.total_seconds is not None for row in rows)
-        whole = "; a whole training's time includes it" if timed else ""
+        whole = "; a whole training's time and GPU-hours include it" if timed else ""
         yield f"The first epoch of each run is warm-up and not counted{whole}."
     if any(point.hollow for point in marks):
         yield "Hollow: only the first epoch is done."
@@ -259,10 +259,10 @@ def loss_chart(lines: Sequence[ScalingLine]) -> ChartSpec:
 def law_charts(results: Results) -> Iterator[ChartSpec]:
     """For each line its measured speedup with both fitted laws, and the outlook to twice the GPUs."""
     lines = [line for line in scaling_lines(results.rows) if of_rows(results, line.rows).fits]
+    seen = looks_of(lines, results.rows)
     for line, short in zip(lines, specs.distinct([line.name for line in lines]), strict=True):
         rows, fitted = line.rows, of_rows(results, line.rows)
-        points, hue = tuple(points_of("speedup", rows)), specs.MODEL_HUES.get(line.last.model, 0)
-        series = [Series(name=line.name, points=points, hue=hue)]
+        series = [Series(name=line.name, points=tuple(points_of("speedup", rows)), hue=seen[line.name].hue)]
         for fit in fitted.fits:
             name = fit.law.capitalize()
             told = f"{name}, {messages.misfit_text(fit)}{messages.fits_best(fit, fitted.fits)}"
