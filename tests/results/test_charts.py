@@ -155,11 +155,11 @@ def test_epochs_and_accuracy_over_time():
     for several in (unlike[:2], unlike[::2]):
         assert accuracy_chart(compute_results(several)).message == "", "by epochs or batch none is the best"
     cut = run(2, [9], batch=1024, outcome="time-limit", source="cut.out")  # its configuration has another run
-    named = [each.name.partition(", ")[2] for each in epoch_chart(compute_results([*unlike[1:], cut])).series]
+    named = [each.name.partition(", ")[0] for each in epoch_chart(compute_results([*unlike[1:], cut])).series]
     assert named == ["global batch 1,024", "global batch 4,096"], "what differs, not the runs' numbers"
     ends = {"completed": 3, "oom": 3, "cancelled": 5, "failed": 2, "unfinished": 3}
     runs = [run(1, [9, 8], run_id=n, outcome=o, epochs_planned=p) for n, (o, p) in enumerate(ends.items(), 1)]
-    told = [each.name.partition(", ")[2] for each in epoch_chart(compute_results(runs)).series]
+    told = [each.name.replace(", ResNet50 · 1 GPU", "") for each in epoch_chart(compute_results(runs)).series]
     assert told == ["run 1", "run 2, stopped", "run 3, stopped", "run 4", "run 5"]
     flat = [run(1, [9, 8]), run(2, [9, 8]), run(2, [9, 8], batch=1024)]
 
@@ -315,8 +315,12 @@ def test_a_title_beside_whole_trainings_says_what_is_faster(told, says):
     charts = by_key(catalogue(results))
     speedup, whole, hours = charts["speedup"], charts["whole-training"], charts["gpu-hours"]
     assert whole.message == "The whole training of ResNet50 takes 263 s on two GPUs, 262 s on one GPU"
-    assert hours.message == "All epochs of ResNet50 cost 0.033 GPU-hours on two GPUs, 0.019 GPU-hours on one GPU"
-    assert [value_text(hours, each) for each in hours.series[0].points] == list(map(GPU_HOURS.cell, results.rows))
+    assert (
+        hours.message == "All epochs of ResNet50 cost 0.033 GPU-hours on two GPUs, 0.019 GPU-hours on one GPU"
+    )
+    assert [value_text(hours, each) for each in hours.series[0].points] == list(
+        map(GPU_HOURS.cell, results.rows)
+    )
     assert "whole training, s" in text_table(results.rows, ANSWER) and speedup.message.startswith(says)
     assert "a whole training's time and GPU-hours include it" in speedup.notes[0]
 

@@ -168,8 +168,8 @@ def _style_lines(chart: Any, spec: ChartSpec, box: Box, *, named: bool, head: fl
                 label = _add_label(native, _x_values(spec, series).index(point.x), text, colour, side)
                 _move(label, "c:idx", 0, -y * 10 / height)
         ends += [(native, series, texts[series.name], colour)] if series.name in texts else []
-    low, high, left = _axes(chart, spec)
     right = min(0.3 + max((drawing.inches(text, 16) for text in texts.values()), default=0), box[2] / 2)
+    low, high, left = _axes(chart, spec, box[2] - right - 0.8)
     left, right = (0.22 * box[2], 0.27 * box[2]) if head else (left, right)  # all panels alike
     top = head or 0.6
     wide, tall = box[2] - left - right, box[3] - top - 0.65
@@ -214,14 +214,16 @@ def _mark_points(native: Any, spec: ChartSpec, series: Series, look: Look) -> No
         (edge if marker is native.marker else inside).theme_color = THEME.BACKGROUND_1
 
 
-def _axes(chart: Any, spec: ChartSpec) -> tuple[float, float, float]:
-    """Set scales and tick labels of both axes; return the limits of y, and the width of its labels in inches."""
+def _axes(chart: Any, spec: ChartSpec, room: float) -> tuple[float, float, float]:
+    """Set scales and tick labels of both axes, x in about `room` inches; return y's limits and its labels' width."""
     xs, panel = [p.x for s in spec.series if s.role != "fit" for p in s.points], drawing.is_panel(spec)
     across, up = _style_axes(chart, clean(spec.x_title))
     first, last = min(xs), max(xs)
     across.maximum_scale = last * 1.03**spec.x_log  # LibreOffice cuts a mark at the end of a logarithmic axis
     if spec.x_log:
-        _set_log(across, 4 if panel else 2)
+        doublings = range(math.ceil(math.log2(last / first)) + 1)
+        wide = sum(drawing.inches(f" {first * 2**each:,.0f} ", 16) for each in doublings)
+        _set_log(across, 4 if panel or wide > room else 2)  # LibreOffice turns labels that would touch
         across.minimum_scale = first / (1 if panel else 2)
         _set_format(across, f'[<{first * 0.99}]"";#,##0')
     else:

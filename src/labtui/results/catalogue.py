@@ -192,13 +192,12 @@ def _lines(results: Results) -> Lines:
             repeats[name] += times
             alike[name, run.run.batch_size] += times
 
-    def end(group: str, run: MeasuredRun) -> str:
+    def named(group: str, run: MeasuredRun) -> str:
         batch = run.run.batch_size
         apart = f"global batch {batch:,}" if batch and alike[group, batch] == 1 else run.who
-        told = f", {apart}" if repeats[group] > 1 else ""
-        return told + _stopped(run)
+        return f"{apart}, {group}" if repeats[group] > 1 else group  # what is last may be cut
 
-    return [(replace(line, name=line.name + end(line.group, run)), run) for line, run in found]
+    return [(replace(line, name=named(line.group, run)), run) for line, run in found]
 
 
 def _stopped(run: MeasuredRun) -> str:
@@ -222,7 +221,8 @@ def epoch_chart(results: Results) -> ChartSpec:
             interval_point(s.epoch, s.seconds, hollow=s.epoch in warmup, line=s.line_of("seconds"), **told)
             for s in run.run.epochs
         ]
-        series.append(replace(line, points=tuple(marks), group=_panel(line, run, lines)))
+        name = line.name + _stopped(run)
+        series.append(replace(line, name=name, points=tuple(marks), group=_panel(line, run, lines)))
     ends = [each.points[-1].y for each in series] or [0.0]
     wide = max(ends) >= specs.WIDE * min(ends) > 0
     return _over_epochs("epochs", series, y_log=wide, notes=("Hollow: warm-up, not counted.",))
@@ -248,7 +248,9 @@ def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpe
             told = of_run(run, curve.metric)
             points = (Point(x=at, y=y, label=percent_text(y), line=of, **told) for at, y, of in curve.points)
             end = ", validation" if curve.validation else ", training" if len(curves) > 1 else ""
-            drawn.append((curve.validation, replace(line, name=line.name + end, points=tuple(points))))
+            drawn.append(
+                (curve.validation, replace(line, name=line.name + end + _stopped(run), points=tuple(points)))
+            )
     series = [each for _, each in drawn]
     validated = [each for validation, each in drawn if validation]
     as_long = len({each.points[-1].x for each in series}) == 1
@@ -275,15 +277,9 @@ def _lines_of(
 ) -> list[Series]:
     """A line for each of these metrics, with the end of its name, in each run whose log has it."""
     lines = _lines(results)
-    apart = (line.name.removeprefix(line.group).removesuffix(_stopped(run)) for line, run in lines)
     return [
-        replace(
-            line,  # what tells repeats apart is never cut
-            name=f"{who}, {line.group}{end}{_stopped(run)}".removeprefix(", "),
-            points=points,
-            group=_panel(line, run, lines),
-        )
-        for who, (line, run) in zip(apart, lines, strict=True)
+        replace(line, name=line.name + end + _stopped(run), points=points, group=_panel(line, run, lines))
+        for line, run in lines
         for metric, end in metrics.items()
         if (points := _by_epoch(run, metric, shown))
     ]
