@@ -308,6 +308,9 @@ def test_of_five_lines_of_one_network_each_has_its_colour_and_of_seven_over_epoc
         assert {style for _, style in marks_of(five).values()} == {*(each[0] for each in COLOURS), "2 blue"}
     cells = cells_of(curves, 86, 25, Cursor(3, None)).values()
     assert {style for sign, style in cells if sign > "\u2840"} == {COLOURS[3][0], "quiet"}
+    alone = (replace(curves.series[0], hue=2, mark=0), replace(curves.series[1], role="other"))
+    (mark,) = {style for _, style in marks_of(replace(curves, series=alone)).values()}
+    assert mark == COLOURS[2][0], "a policy's colour, as in the other charts, and not that of its size"
 
 
 def test_marks_stand_at_their_sizes_the_chosen_one_on_top_and_take_turns_over_epochs():
