@@ -53,6 +53,9 @@ def test_an_empty_folder_answers_every_reading_verb(folder, command):
     ("submit 10.5 --gpus 9", "Task 10.5 plans no run on 9 GPUs."), ("submit 10.5 --script-args='x", "A quote in"),
     ("submit 10.5 --time 500", "A limit of 500 min is more than the 120 min that acc_debug allows."),
     ("submit 10.7", "Task 10.7 compares the runs of 10.5 and 10.6.\n  hint: `labtui submit 10.5` submits those"),
+    ("labs --folder x", "Unrecognized arguments: --folder."), ("log", "RUN is missing."),
+    ("practice --factor x", "Argument --factor: 'x' is not a number."),
+    ("submit 10.5 --gpus 1 --control independent --dry-run --offline", "No run of this plan has such a control"),
     ("results 10.5", "10.5 is no log file, and this command takes no task"), ("submit 10.5 --gpus x", ""),
     ("init new --python venv/bin/python3", "Argument --python: 'venv/bin/python3' is not a whole path"),
     ("init new --lab hpc4ai-ch10 --cluster mn5 --container my.sif", "That is not valid: the container 'my.sif'"),
@@ -123,6 +126,22 @@ def test_only_missing_runs_are_sent_and_all_again_where_that_is_said(folder, cap
     for answer, code in (("y", 0), ("n", 1)):
         monkeypatch.setattr(sys, "stdin", TextTerminal(f"{answer}\n"))
         assert main(dry_run) == code
+
+
+def test_submit_warns_of_a_batch_as_the_plan_does(folder, command, monkeypatch):
+    words = ["submit", "10.5", "--gpus", "2", "--batch-size", "4096", "--again"]
+    monkeypatch.setattr(sys, "stdin", TextTerminal("n\n"))
+    with open_session(folder.path, start=False) as session:
+        one, two, _ = (run for draft in session.drafts("10.5") for run in draft.runs)
+        large = replace(two, batch_size=2 * 4096, epochs=0)
+        session._journal.change(*finished_run("lt1", "10.5", 1, one, "7"))
+        session._journal.change(*finished_run("lt2", "10.5", 2, large, "8", outcome="oom"))
+    for err in (command([*words, *DRY]).err, command(words, 1).err):
+        assert "warning: ResNet50: batches of 2,048 and 4,096 per GPU; only runs with the same can" in err
+        assert "warning: ResNet50: a batch of 4,096 per GPU does not fit into memory." in err
+    with open_session(folder.path, start=False) as session:
+        session._journal.change(*finished_run("lt3", "10.5", 3, replace(large, epochs=2), "9"))
+    assert "Nothing was submitted." in err and "fit" not in command([*words, *DRY]).err
 
 
 def test_a_run_is_not_sent_again_while_the_same_is_under_way(folder, command):
@@ -230,7 +249,7 @@ def test_the_queue_says_that_a_limit_comes_before_the_end(folder, capsys, comman
 
 def test_the_queue_advises_nothing_on_the_reason_of_a_job_that_has_ended(folder, command):
     killed = Diagnosis(kind="process-lost", line=9, text="/a/b.sh: Killed", advice="Killed: by you. Look.")
-    scaled = replace(spec("=SUM(A1)[red]"), extra_args=("--lr_policy", "linear"))
+    scaled = replace(spec("=SUM(A1)[red]", 2), extra_args=("--lr_policy", "linear"))
     with open_session(folder.path, start=False) as session:
         session._journal.change(
             *live_run("lt1", "10.5", 1, spec(), "7", 0), ended(1, "failed", (killed,)),
@@ -240,7 +259,7 @@ def test_the_queue_advises_nothing_on_the_reason_of_a_job_that_has_ended(folder,
         )  # fmt: skip
     out = command(["queue", "--offline"]).out
     assert "failed" in out and "Cancel it" not in out and "Killed: by you.\n" in out and "b.sh" not in out
-    assert "done" in out and "NonZeroExitCode" not in out and "[red], linear " in out
+    assert "done" in out and "NonZeroExitCode" not in out and "[red], linear " in out and "4,096" not in out
     heads, *rows = out.splitlines()
     assert {row.index(job) for row, job in zip(rows, "79", strict=True)} == {heads.index("job")}
 
@@ -343,9 +362,7 @@ def test_the_runs_are_made_once_more(folder, capsys, control, sizes):
     assert all("ResNet50.py" in line and "--epochs 6" in line for line in commands)
 
 
-@pytest.mark.parametrize(("folder", "gpus", "says"), [
-    (False, ["--gpus", "1"], "No run of this plan has such a control run."),
-    (True, [], "The practice cluster has no control runs."),
-], indirect=["folder"])  # fmt: skip
-def test_what_has_no_control_run_is_refused(folder, command, gpus, says):
-    assert says in command(["submit", "10.5", "--control", "independent", *gpus, *DRY], 2).err
+@pytest.mark.parametrize("folder", [True], indirect=True)
+def test_the_practice_cluster_has_no_control_runs(folder, command):
+    refused = command(["submit", "10.5", "--control", "one-batch", *DRY], 2).err
+    assert "The practice cluster has no control runs." in refused

@@ -25,6 +25,7 @@ def test_labs_lists_the_editions_and_wrong_use_exits_with_2(command):
     out = command(["labs"]).out
     assert [line.split()[0] for line in out.splitlines()] == list(IDS)
     assert [row["id"] for row in json.loads(command(["labs", "--json"]).out)["labs"]] == list(IDS)
+    assert "\n  10.6    A larger ResNet152\n" in command(["labs", "hpc4ai-ch10"]).out
     for words in (["check"], ["nothing"]):
         assert "hint:" in command(["labs", *words], 2).err
 
@@ -59,6 +60,7 @@ def test_what_shows_a_part_of_a_condition_is_called_so(capsys):
     _print_task(TaskLine(task_id="10.5", title="", status=box.status), box, full=True)
     told = capsys.readouterr().out
     assert "[so far: 2,048 on 1 GPU, 2,048 on 4 GPUs]" in told and "  [run 3, job 30003" in told
+    assert "         no " in told.partition("         yes ")[0], "what is missing comes first"
     box = check("10.5", with_runs(full(), lambda run: replace(run, practice=True)))  # small runs
     _print_task(TaskLine(task_id="10.5", title="", status=box.status), box, full=True)
     assert "[does not count: run 3" in capsys.readouterr().out

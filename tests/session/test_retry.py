@@ -9,12 +9,11 @@ from labtui.lab.plan import PlanOverrides
 from labtui.lab.plan_table import WORDS
 from labtui.session.labs import load_edition
 from labtui.session.own_jobs import batch_file, own_draft
-from labtui.session.planning import retry_after, smallest_failed_batch
+from labtui.session.planning import retry_after
 from labtui.tui.plan_model import Plan
 from labtui.tui.plan_words import step
 from tests.changes import ended as run_ended
 from tests.changes import epoch, observed
-from tests.lab.builders import full, with_runs
 from tests.session.conftest import Bench, accepted, draft, only, submitted
 
 
@@ -55,8 +54,7 @@ def test_some_runs_of_a_job_are_a_job_with_a_name_and_form_of_their_own(bench):
     bench.session._journal.change(run_ended(3, "completed"))
     (again,) = retry_after(bench.session, 2).drafts
     assert (again.form, again.job_name, again.gpus) == ("job-per-size", "ResNet50-2gpu", 2)
-    script = bench.session.preview(again).script
-    assert "One job, several trainings" not in script and "--job-name=ResNet50-2gpu" in script
+    assert "--job-name=ResNet50-2gpu" in bench.session.preview(again).script
 
 
 @pytest.mark.parametrize("form", ["torchrun", "task-per-gpu"])
@@ -197,14 +195,3 @@ def test_a_job_file_with_windows_line_endings_is_sent_with_unix_ones(bench):
     sent = bench.session.files_of(submitted(bench, draft))
     assert not any({b"\r"[0], 0xEF} & {*sent[name]} for name in ("job.slurm", "mine.slurm", "help.sh"))
     assert sent["train.py"] == b"print(1)\r\n" and b"\r" in path.read_bytes()
-
-
-def test_the_smallest_batch_that_did_not_fit():
-    def change(run):
-        if run.spec.model != "ResNet152":
-            return run
-        batch = {1: 1024, 2: 2 * 2048, 4: 4 * 4096}[run.spec.n_gpus]
-        run = replace(run, spec=replace(run.spec, batch_size=batch))
-        return run if run.spec.n_gpus == 1 else replace(run, outcome="oom", epochs=())
-
-    assert smallest_failed_batch(with_runs(full(), change).state.runs.values(), "ResNet152") == 2048

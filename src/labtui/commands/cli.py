@@ -76,6 +76,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError; `main` prints it and returns 2."""
+        message = re.sub("invalid (float|int) value: (.*)", r"\2 is not a number", message)
+        message = re.sub("the following arguments are required: (.*)", r"\1 is missing", message)
         sentence = message[:1].upper() + message[1:]
         sentence, near = sentence if sentence.endswith(".") else f"{sentence}.", ""
         if match := _CHOICE.search(message):
@@ -138,19 +140,16 @@ def command_functions(name: str) -> tuple[Callable[[argparse.ArgumentParser], No
     return getattr(module, f"{name}_arguments"), getattr(module, f"run_{name}")
 
 
-def _run_command(name: str, arguments: Sequence[str]) -> int:
-    add_arguments, run = command_functions(name)
-    sentence = COMMANDS[name][1]
-    parser = Parser(prog=f"labtui {name}", description=f"{sentence[:1].upper()}{sentence[1:]}.")
-    add_arguments(parser)
-    return int(run(parser.parse_args(arguments)))
-
-
 def _dispatch(arguments: Sequence[str]) -> int:
     if len(arguments) > 1 and arguments[0] == "--trust" and arguments[1] in COMMANDS:
         arguments = [arguments[1], "--trust", *arguments[2:]]
     if arguments and arguments[0] in COMMANDS:
-        return _run_command(arguments[0], arguments[1:])
+        name, *words = arguments
+        add_arguments, run = command_functions(name)
+        about = COMMANDS[name][1]
+        parser = Parser(prog=f"labtui {name}", description=f"{about[:1].upper()}{about[1:]}.")
+        add_arguments(parser)
+        return int(run(parser.parse_intermixed_args(words)))
     first = arguments[0] if arguments else ""
     if first and not first.startswith("-") and not os.path.exists(first):  # noqa: PTH110 (pathlib is not needed to start)
         import difflib
@@ -224,14 +223,12 @@ def run_completion(args: argparse.Namespace) -> int:
     whole = Parser(prog="labtui")  # parsing a command does not need it
     whole.add_argument("--version", action="version", version=f"labtui {__version__}")
     commands = whole.add_subparsers(parser_class=Parser)
-    for name, (_, sentence) in COMMANDS.items():
-        command_functions(name)[0](commands.add_parser(name, help=sentence))
     kinds = {"DIR": shtab.DIRECTORY, "FILE": shtab.FILE, "TASK|FILE": shtab.FILE}
-    parsers: list[argparse.ArgumentParser] = [whole]
-    for action in (action for each in parsers for action in each._actions):
-        if isinstance(action, argparse._SubParsersAction):
-            parsers += action.choices.values()  # their actions follow
-        elif isinstance(action.metavar, str) and action.metavar in kinds:
-            action.complete = kinds[action.metavar]  # type: ignore[attr-defined]  # shtab's own attribute
+    for name, (_, sentence) in COMMANDS.items():
+        parser = commands.add_parser(name, help=sentence)
+        command_functions(name)[0](parser)
+        for action in parser._actions:
+            if isinstance(action.metavar, str) and action.metavar in kinds:
+                action.complete = kinds[action.metavar]  # type: ignore[attr-defined]  # shtab's own attribute
     print(shtab.complete(whole, shell=args.shell))
     return 0

@@ -80,12 +80,9 @@ def runs_in_words(draft: SubmissionDraft, names: Mapping[str, str]) -> str:
         groups.setdefault((spec.model, spec.device, spec.per_gpu_batch, spec.epochs), []).append(spec.n_gpus)
     parts = []
     for (model, device, each, epochs), sizes in groups.items():
-        where = (
-            "the CPU"
-            if device == "cpu"
-            else f"{', '.join(map(str, sizes))} GPU{'s' if max(sizes) != 1 else ''}"
-        )
-        per = "" if device == "cpu" else " per GPU"
+        where, per = "the CPU", ""
+        if device == "gpu":
+            where, per = f"{', '.join(map(str, sizes))} GPU{'s' if max(sizes) != 1 else ''}", " per GPU"
         parts.append(f"{model} on {where}, batch {each:,}{per}, {plural(epochs, 'epoch')}")
     return "; ".join(parts)
 

@@ -127,7 +127,7 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
     specs = [view.state.called(line.run, names) for line in view.every.values()]
     options = distinguishing_words([spec.tuning for spec in specs])
     several = len({spec.data_set for spec in specs}) > 1
-    grid, below = [["run", "task", "name", "device", "batch", "state", "epochs", "note", "job", ""]], [""]
+    grid, below = [["run", "task", "name", "device", "batch/GPU", "state", "epochs", "note", "job", ""]], [""]
     for row, spec, words in zip(rows, specs, options, strict=True):
         job, line = row["job"] or {}, view.every[row["run"]]
         done = row["outcome"] == "completed"  # the state of its job may come from another run
@@ -137,16 +137,15 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
         unread = line.why_not * (done and not counted)
         reason = unread if done or line.cause else reason_words(job.get("phase"), job.get("reason", ""))
         waits_for = "" if line.cancelling else (reason or row["submission"]["sentence"])
-        batch = f"{row['batch_size']:,}" if row["batch_size"] else ABSENT
+        batch = f"{spec.per_gpu_batch:,}" if spec.batch_size else ABSENT
         named = [f"{row['run']}", row["task"] or "own", name, line.run.used.devices, batch]
         mark, job_id = MARKS[view.state.mark_of(line.run)], job.get("job_id", ABSENT)
         cause, advice = _cause_and_advice(view, line)
         grid.append([*named, line.word, epochs, mark, job_id, cause or waits_for])
         below.append(row["limit_warning"] or advice)
-    once = [
-        "" if text == after else text for text, after in pairwise([*below, ""])
-    ]  # not below each of equal rows
-    print_table(grid, {"run", "batch", "epochs"}, once)
+    # not below each of equal rows
+    once = ["" if text == after else text for text, after in pairwise([*below, ""])]
+    print_table(grid, {"run", "batch/GPU", "epochs"}, once)
 
 
 def _cause_and_advice(view: View, line: RunLine) -> tuple[str, str]:

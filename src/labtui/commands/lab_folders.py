@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from labtui.cluster.local_files import expand_home
 from labtui.commands import options, terminal
 from labtui.commands.terminal import print_json, print_line, print_wrapped, say
-from labtui.domain.errors import DataError, LabError, UsageError, failure
+from labtui.domain.errors import LabError, UsageError, failure
 from labtui.domain.model import plural
 from labtui.domain.run import mark_words
 from labtui.domain.terminal_text import printable
@@ -178,8 +178,7 @@ def run_check(args: argparse.Namespace) -> int:
     far = progress(edition, tuple(view.checks.values()))
     wanted = [check for check in view.checks.values() if check.task_id in task_ids]
     if args.json:
-        titles = {task.id: task.title for task in edition.tasks}
-        rows = [msgspec.to_builtins(check) | {"title": titles[check.task_id]} for check in wanted]
+        rows = [msgspec.to_builtins(check) | {"title": lines[check.task_id].title} for check in wanted]
         print_json({"lab": edition.id, "tasks": rows, "progress": far, "spent": bill})
     else:
         printed: set[str] = set()
@@ -200,7 +199,7 @@ def _print_task(line: TaskLine, check: TaskCheck, *, full: bool) -> None:
         more = sum(not item.met for item in check.items) - 1
         rest = f" And {more} more: `labtui check {check.task_id}`." if more > 0 and not full else ""
         print_wrapped(printable(f"         {check.missing}{rest}"))
-    for item in check.items if full else ():
+    for item in sorted(check.items, key=lambda item: item.met) if full else ():  # what is missing first
         mark = "outdated" if item.met and item.stale else "yes" if item.met else "no"
         word = "" if item.met else "does not count: " if item.mark == "small" else "so far: "
         shown = f"  [{word}{item.evidence}]" if item.evidence else ""
@@ -215,22 +214,18 @@ def _print_task(line: TaskLine, check: TaskCheck, *, full: bool) -> None:
 
 
 def labs_arguments(parser: argparse.ArgumentParser) -> None:
+    words = "show this lab's tasks; `check FILE...` checks edition files: the schema, and the names in them"
+    parser.add_argument("names", nargs="*", metavar="LAB", help=words)
     options.add_json(parser)
-    parser.set_defaults(files=())
-    check = parser.add_subparsers(metavar="check", title="instead of the list").add_parser(
-        "check", help="check edition files: the schema, and the names in them"
-    )
-    check.add_argument("files", nargs="+", metavar="FILE")
-    check.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
 
 
 def run_labs(args: argparse.Namespace) -> int:
-    """List editions, or check some."""
-    from labtui.session.labs import list_editions
+    """List editions or the tasks of some, or check files."""
+    from labtui.session.labs import list_editions, load_edition
 
-    if args.files:
+    if args.names[:1] == ["check"]:
         return _check(args)
-    entries = list_editions()
+    entries = list(map(load_edition, args.names)) or list_editions()
     if args.json:
         rows = [{"id": e.id, "title": e.title, "term": e.term, "tasks": len(e.tasks)} for e in entries]
         print_json({"labs": rows})
@@ -239,13 +234,17 @@ def run_labs(args: argparse.Namespace) -> int:
     for entry in entries:
         tail = f"{entry.title} ({entry.term}, {len(entry.tasks)} tasks)"
         print_wrapped(printable(f"{entry.id:<{width}}  {tail}"), hang=width + 2)
+        for task in entry.tasks if args.names else ():
+            print_wrapped(printable(f"  {task.id:<6}  {task.title}"), hang=10)
     say("`labtui init DIR --lab ID --cluster PROFILE` makes a lab folder.")
     return 0
 
 
 def _check(args: argparse.Namespace) -> int:
     """Check each file and print what is wrong, with its line; return 1 if there is something."""
-    answers = [_checked(Path(name)) for name in args.files]
+    answers = [_checked(Path(name)) for name in args.names[1:]]
+    if not answers:
+        raise failure("no-file-named")
     if args.json:
         print_json({"files": answers})
     for answer in answers if not args.json else ():
@@ -264,6 +263,6 @@ def _checked(path: Path) -> dict[str, Any]:
     try:
         edition = read_edition_file(path)
     except LabError as error:
-        line = error.line if isinstance(error, DataError) else None
+        line = getattr(error, "line", None)
         return {"file": str(path), "ok": False, "line": line, "sentence": error.sentence, "hint": error.hint}
     return {"file": str(path), "ok": True, "id": edition.id, "tasks": len(edition.tasks)}

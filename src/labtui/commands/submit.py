@@ -83,13 +83,16 @@ def run_submit(args: argparse.Namespace) -> int:
 
 def send(lab: OpenLab, args: argparse.Namespace, drafts: list[SubmissionDraft], sentence: str = "") -> int:
     """Show, check, confirm and submit drafts; `sentence` explains drafts that differ from a task's plan."""
-    if args.show_commands:
-        from labtui.session.preview import commands_of_draft
+    from labtui.session.planning import batch_warnings
+    from labtui.session.preview import commands_of_draft
 
+    if args.show_commands:
         groups = [(draft.job_name, commands_of_draft(lab.session, draft)) for draft in drafts]
         return terminal.print_commands(groups, as_json=args.json)
     trouble = None if args.dry_run and args.offline else _ask_paths(lab, drafts)
     previews = [lab.session.preview(draft) for draft in drafts]
+    for text in (warnings := batch_warnings(lab.session, drafts)):
+        say(f"warning: {text}")
     if args.dry_run:
         answers = [] if args.offline else _ask_cluster(lab, drafts, trouble)
         return _show_dry_run(lab, args, previews, answers)
@@ -104,7 +107,7 @@ def send(lab: OpenLab, args: argparse.Namespace, drafts: list[SubmissionDraft], 
         return 1
     if lab.session.elsewhere and any(each.unasked for each in previews):
         say("Not checked on the cluster: the other labtui has no connection now.")
-    must_ask = (found or sentence) and not (args.force or args.yes)
+    must_ask = (found or warnings or sentence) and not (args.force or args.yes)
     if must_ask and not confirm("Submit this?"):
         say("Nothing was submitted.")
         return 1
@@ -309,16 +312,13 @@ def _submit(
     return exit_code(set(statuses), trouble, elsewhere=lab.session.elsewhere)
 
 
-_UNDECIDED = {"waiting", "unknown", "sending"}
-
-
 def exit_code(statuses: set[str], trouble: LabError | None, *, elsewhere: bool) -> int:
     """The exit code for these statuses: 1 if one is refused, 2 if `trouble` left one open.
 
     A connection that breaks after Slurm has answered for all of them does not matter; with `elsewhere`, nor does one
     that waits, as another process sends it.
     """
-    if trouble is not None and statuses & (_UNDECIDED - {"waiting"} if elsewhere else _UNDECIDED):
+    if trouble is not None and statuses & {"unknown", "sending", "" if elsewhere else "waiting"}:
         return 2
     return 1 if "refused" in statuses else 0
 

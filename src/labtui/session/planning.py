@@ -10,6 +10,7 @@ import math
 import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -178,13 +179,33 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     sentence: str
 
 
-def smallest_failed_batch(runs: Iterable[RunState], model: str) -> int | None:
-    """The smallest batch per GPU for which a model ran out of memory, or None; a run with an epoch did fit."""
-    mine = [run for run in runs if run.spec.model == model and run.spec.device == "gpu"]
-    largest = max((run.spec.per_gpu_batch for run in mine if run.epochs), default=0)
-    failed = (run.spec.per_gpu_batch for run in mine if not run.epochs and run.gpu_memory_ran_out)
-    # Running out of memory below a batch size that trained has another cause, such as a shared GPU.
-    return min((batch for batch in failed if batch > largest), default=None)
+_training = attrgetter("model", "data_set", "device")
+
+
+def batch_warnings(session: Session, drafts: Sequence[SubmissionDraft]) -> list[str]:
+    """Warnings about batches per GPU that differ between sizes, did not fit, or exceed what the task plans."""
+    task_id, lines = drafts[0].task_id if drafts else "", list[str]()
+    usual = session.drafts(task_id) if session.edition.task(task_id) is not None else ()
+    specs = [run for draft in drafts for run in draft.runs if run.n_gpus and not (run.program or run.unknown)]
+    for kind in dict.fromkeys(map(_training, specs)):
+        mine = [run for run in specs if _training(run) == kind]
+        past = [run for run in session.state.runs.values() if _training(run.used) == kind]
+        planned = {run.per_gpu_batch for draft in usual for run in draft.runs if _training(run) == kind}
+        name, most = mine[0].called(session.edition.names).model, max(run.per_gpu_batch for run in mine)
+        beside = (run.spec for run in past if run.epochs and run.task_id == task_id)
+        made = {(run.n_gpus, run.per_gpu_batch) for run in (*mine, *beside)}
+        alone = any((gpus, run.per_gpu_batch) not in made for run in mine for gpus, _ in made)
+        if alone and len(planned) < 2:  # a task may plan several batches
+            batches = " and ".join(f"{batch:,}" for batch in sorted({batch for _, batch in made}))
+            lines.append(f"{name}: batches of {batches} per GPU; only runs with the same can be compared.")
+        # Running out of memory below a batch size that trained has another cause, such as a shared GPU.
+        fitted = max((run.spec.per_gpu_batch for run in past if run.epochs), default=0)
+        starved = (run.spec.per_gpu_batch for run in past if run.gpu_memory_ran_out and not run.epochs)
+        if failed := [batch for batch in starved if fitted < batch <= most]:
+            lines.append(f"{name}: a batch of {min(failed):,} per GPU does not fit into memory.")
+        elif planned and most > max(*planned, fitted):
+            lines.append(f"{name}: {most:,} images per GPU may not fit; the task plans {max(planned):,}.")
+    return lines
 
 
 def _propose_all_sizes(session: Session, run: RunState, batch: int, minutes: int | None) -> Proposal | None:

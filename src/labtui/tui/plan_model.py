@@ -27,7 +27,7 @@ from labtui.preflight.findings import MAIN_SCRIPT, Finding, FindingKey, apply_fi
 from labtui.results.rows import ResultRow
 from labtui.session.labs import files_stamp
 from labtui.session.own_jobs import job_files, own_draft
-from labtui.session.planning import BY_HAND, STARVES, known_runs, smallest_failed_batch
+from labtui.session.planning import BY_HAND, STARVES, batch_warnings, known_runs
 from labtui.session.preview import Preview
 from labtui.session.session import Session
 from labtui.tui.view import ENDED_BADLY
@@ -273,25 +273,11 @@ class Plan:
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings about runs made meanwhile, and batches per GPU that differ, did not fit or exceed the plan."""
-        specs = [run for draft in self.drafts for run in draft.runs if run.device == "gpu"]
-        planned, runs = [row.spec for row in rows_of(self.planned)], self.session.state.runs.values()
+        """Warnings about runs made meanwhile, and about batches."""
+        runs = self.session.state.runs.values()
         new = [run.run_id for run in runs if run.run_id > self._last_run and run.task_id == self.task_id]
         lines = [f"Submitted after this plan was opened: {run_numbers(new).lower()}."] if new else []
-        for model in dict.fromkeys(run.model for run in specs if run.program is None and not run.unknown):
-            most = smallest_failed_batch(runs, model)
-            mine = [run for run in specs if run.model == model]
-            name = mine[0].called(self.edition.names).model
-            batches = sorted({run.per_gpu_batch for run in mine})
-            usual = max([s.per_gpu_batch for s in planned if s.model == model] or batches)
-            if len(batches) > 1 and len({run.n_gpus for run in mine}) > 1:
-                sizes = " and ".join(f"{batch:,}" for batch in batches)
-                lines.append(f"{name}: batches of {sizes} per GPU; only runs with the same can be compared.")
-            if most is not None and batches[-1] >= most:
-                lines.append(f"{name}: a batch of {most:,} per GPU does not fit into memory.")
-            elif batches[-1] > usual:
-                lines.append(f"{name}: {batches[-1]:,} images per GPU may not fit; the task plans {usual:,}.")
-        return lines
+        return lines + batch_warnings(self.session, self.drafts)
 
     @property
     def answers(self) -> list[Verdict | None]:
