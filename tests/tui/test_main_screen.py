@@ -120,9 +120,12 @@ async def test_the_task_list_is_a_page_with_counts(filled_session, size):
     async with screens(filled_session, size=size) as (app, pilot):
         await until(pilot, lambda: bool(app.view_model.checks))
         await pilot.press("g")
-        said = "10.7 Two models compared", "Exported  Answers", "esc Back"
+        said = "10.7 Two models compared", "Exported  Answers", "4 GPUs: run 4 is running", "esc Back"
         await until(pilot, lambda: all(each in text_of(app) for each in said))
-        tasks, heads = (app.screen.query_one(each).region for each in ("#tasks", "#rail-title"))
+        names = ("#tasks", "#about", "#rail-title")
+        tasks, about, heads = (app.screen.query_one(each).region for each in names)
+        assert about.y - tasks.y < 10, "the text of a task follows the list"
+        assert ("…" in str(app.screen.query_one("#about").render())) is (size[0] == 80), "it is cut"
         assert heads.right == tasks.right - 2, "the heads stand over the counts"
         await pilot.press("down", "enter")
         await until(pilot, lambda: "Exported  Answers" not in text_of(app))

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from labtui.tui.app import LabApp
 
 EMPTY = Text("")
+COUNTS = {"runs": "     Runs", "charts": "  Exported", "answers": "  Answers"}
+"""The counts of a task in a wide list, and the heads above them."""
 
 
 def ends(left: Text, right: Text, width: int, gap: int = 1) -> Text:
@@ -180,9 +182,10 @@ def task_text(row: TaskLine, view: View, styles: Roles, width: int, lines: int =
     left.append(f"{row.task_id} ".lstrip(), "bold" if current else styles.soft)
     right = ink(f"{row.word} " if row.live else "", role)
     if width >= 60:
-        for count in (view.count(kind, row.task_id) for kind in ("runs", "charts", "answers")):
+        for kind, head in COUNTS.items():
+            count = view.count(kind, row.task_id)
             said = "outdated" if count.stale else str(count) or words.NOTHING
-            right.append(f"{said:>9}", styles.good if count.full else styles.quiet)
+            right.append(said.rjust(len(head)), styles.good if count.full else styles.quiet)
         right.append("  ")
     style = "bold" if current else "" if row.status == "done" or row.live else styles.soft
     indent = left.cell_len
@@ -290,6 +293,7 @@ class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of
             with Vertical(id="rail"):
                 yield PlainText(id="rail-title")
                 yield TaskList(id="tasks", compact=True)
+                yield PlainText(id="about")
                 yield Static("Next", id="next-title")
                 yield PlainText(id="next")
             with Vertical(id="content"):
@@ -360,6 +364,7 @@ class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of
         self.query_one(TaskList).show(view)
         say(self, "#header", partial(_header, self))
         say(self, "#rail-title", partial(_rail_title, self))
+        say(self, "#about", partial(_about, self))
         say(self, "#next", partial(_next, self))
         say(self, "#title", partial(_title, view))
         say(self, "#note", partial(_note, self))
@@ -399,9 +404,24 @@ def _rail_title(screen: FramedScreen, styles: Roles, width: int) -> Text:
     """How many tasks are done; on a page of its own also the heads of the counts."""
     far, wide = screen.view.progress, screen.query_one("#rail").size.width >= 60
     done = f"{far.done} of {far.total}" if far else ""
-    right = Text(f"{'Runs':>9}{'Exported':>9}{'Answers':>9}" if wide else done, styles.quiet)
+    right = Text("".join(COUNTS.values()) if wide else done, styles.quiet)
     left = ink("Tasks", "bold").append(f"   {done}" if wide else "", styles.quiet)
     return ends(left, right, max(8, width))
+
+
+def _about(screen: FramedScreen, styles: Roles, width: int) -> Text:
+    """Below a list that is a page: what the current task asks for and still needs, as far as it fits."""
+    view, width = screen.view, max(20, width)
+    about = ink(" ".join(view.task.what.split()) if view.task is not None else "", styles.soft)
+    for missing in dict.fromkeys(item.missing for item in view.items if item.missing):
+        about.append(f"\n○ {missing}", styles.quiet)
+    # Lines are taken by the tasks, the card Next and the frame.
+    taken = len(view.tasks) + (17 if screen.has_class("-rail") else 9)
+    lines, free = about.wrap(screen.app.console, width), max(2, screen.size.height - taken)
+    for last in lines[free - 1 : free] if lines[free:] else ():
+        last.truncate(width - 2)
+        last.append(" …")
+    return Text("\n").join(lines[:free])
 
 
 def _next(screen: FramedScreen, styles: Roles, width: int) -> Text:
