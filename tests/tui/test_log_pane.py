@@ -95,27 +95,37 @@ async def test_states_that_stream_are_painted_seldom_and_the_last_one_always(fil
 
 
 async def test_a_run_whose_job_went_on_opens_at_its_own_end(session):
-    """Two runs write one log: the first is shown where it ended, the last one at the end, followed."""
+    """Three runs write one log: the first is shown where it ended, the last one at the end, followed."""
     token = "lt000000000000000abc"
     news = finished_run(token, "10.5", 1, spec(gpus=1), "31340")
     logs = {"form": "one-job", "remote_logs": {"out": "x.%j.out"}}
-    plan = changes.planned(token, {1: spec(gpus=1), 2: spec(gpus=2)}, NOW - 4000, **logs)
-    session.feed(plan, *news[1:], changes.started(2))
-    line = session.state.runs[1].epochs[-1].line
-    assert line is not None
+    plan = changes.planned(token, {number: spec(gpus=number) for number in (1, 2, 4)}, NOW - 4000, **logs)
+    line = 90
+    session.feed(plan, *news[1:], changes.ended(1, "oom"), changes.started(2, first_line=line + 1))
     write_log(session, token, "".join(f"text {n}\n" for n in range(1, line + 200)))
     async with screens(session, "log", size=(80, 24)) as (app, pilot):
         app.view_model.choose_task("10.5")
         app.view_model.chosen = 1
         app.repaint()
         await until(pilot, lambda: "Run 1" in title(app) and "lines below (end)" in title(app))
-        assert re.search(rf" text {line}  .* s$", text_of(app), re.MULTILINE)
+        assert re.search(rf"text {line}\n.* text {line + 1} .* run 2 begins", text_of(app))
         assert f"text {line + 5}" not in text_of(app)
+        app.view_model.chosen, app.view_model.reading = None, 1
+        for _ in range(2):
+            assert app.view_model.view().run_id == 1, "as it was opened"
         app.choose_run(2)
         await until(pilot, lambda: "Run 2" in title(app) and "below" not in title(app))
         assert f"text {line + 199}" in text_of(app)
-        app.view_model.chosen, app.view_model.reading = None, 1
-        assert app.view_model.view().run_id == 2, "whose lines come"
+        app.view_model.chosen, app.view_model.reading = None, 2
+        app.repaint()
+        tail = app.main.query_one("#log-view")
+        await pilot.press("home")
+        await until(pilot, lambda: not tail.follow)
+        session.feed(changes.started(4, first_line=line + 100))
+        await until(pilot, lambda: app.view.every[4].run.started)
+        assert app.view.run_id == 2, "whose lines are shown"
+        await pilot.press("end")
+        await until(pilot, lambda: "Run 4" in title(app), "whose lines come")
         await pilot.resize_terminal(120, 40)
         await pilot.press("r")
         await until(pilot, lambda: f"text {line + 199}" in text_of(app) and "of runs 1, 2" in text_of(app))

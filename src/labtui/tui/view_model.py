@@ -61,6 +61,8 @@ class ViewModel:
         self.chosen: int | None = None  # the run that the student chose
         self._last: RunState | None = None  # the run shown last, as it was
         self.reading: int | None = None  # the run whose log is open: it stays, whichever run trains next
+        self._begun: int | None = None  # the last run of its job that had begun
+        self.follows = True  # whether the end of that log is shown
         last = self.state.choices  # the task chosen last, unless a run was submitted since
         kept = last.get("task") if last.get("run") == str(max(self.state.runs, default=0)) else None
         self.task_id = first_task(View.of(session)) if kept is None else kept
@@ -80,12 +82,13 @@ class ViewModel:
     def view(self) -> View:
         """Everything one repaint needs, as of now. A run that fails while it is shown stays selected.
 
-        An open log is that of the last run that has begun in its job, whose lines come.
+        A log whose end is followed goes on to the next run that begins in its job, whose lines come.
         """
         runs, last = self.state.runs, self._last
-        if (read := runs.get(self.reading or 0)) is not None:
-            same = (run.run_id for run in runs.values() if run.token == read.token and run.started)
-            self.reading = max(same, default=self.reading)
+        token = runs[self.reading].token if self.reading in runs else ""
+        begun = max((run.run_id for run in runs.values() if run.token == token and run.started), default=None)
+        if self.follows or self.reading != self._begun:
+            self.reading, self._begun = begun if self.reading == self._begun else self.reading, begun
         if last is not None and self.chosen is None and last.phase not in ENDED_BADLY:
             self.chosen = last.run_id if runs.get(last.run_id, last).phase is RunPhase.FAILED else None
         # The results come with the second view: the first paint need not wait for their modules.

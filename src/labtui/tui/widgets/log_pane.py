@@ -62,10 +62,11 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
         rows = {at: file.shown_before(at) for at, _ in found}
         tail.read_as = {rows[at]: text + (f", line {at}" if rows[at] != at else "") for at, text in found}
         if chosen:
-            tail.show_end_of(last_line(view, line) if self._error_line is None else self._error_line)
+            self._show_own_part()
         if self._to_mark is not None:  # asked for before this pane was laid out, or now
             tail.mark(self._to_mark)
             self._to_mark = None
+        self.app.view_model.follows = tail.follow
         self._show_title()
         self.refresh_bindings()
 
@@ -80,6 +81,13 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
         found = line.run.diagnosis[:1] if line is not None and line.phase is RunPhase.FAILED else ()
         return found[0].line + 2 if found and found[0].stream == "err" else None
 
+    def _show_own_part(self) -> None:
+        """Scroll to the error of the selected run or the end of its part of the log; follow the end while it runs."""
+        line, end = self.view.line, self._error_line if self.stream == "err" else None
+        if end is None and line is not None and self.stream == line.run.stream:
+            end = last_line(self.view, line)
+        self.tail.show_end_of(end)
+
     def show_line(self, number: int | None) -> None:
         """Mark a line of the log that the selected run was read from; None: there is no line to mark."""
         if number is not None and self.view.line is not None:
@@ -90,12 +98,12 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
         """Switch between standard output and standard error."""
         self.stream = "err" if self.stream == "out" else "out"
         self.show(self.view)
-        if self.stream == "err" and self._error_line is not None:
-            self.tail.show_end_of(self._error_line)
+        self._show_own_part()
 
     @on(TailView.Moved)
     def _moved(self, event: TailView.Moved) -> None:
         event.stop()
+        self.app.view_model.follows = self.tail.follow
         self._show_title()
 
     def _show_title(self) -> None:
@@ -174,10 +182,11 @@ def read_as(view: View, stream: Stream) -> dict[int, str]:
 
     chosen = view.line
     found: dict[int, str] = {}
-    for line in view.every.values():
-        if chosen is None or line.run.token != chosen.run.token:
-            continue
+    mine = [line for line in view.every.values() if chosen and line.run.token == chosen.run.token]
+    for line in mine:
         whose, warmup = "" if line is chosen else f"run {line.run_id}  ", warmup_epochs(line.run)
+        if len(mine) > 1 and line.run.started and stream == line.run.stream:
+            found[line.run.first_line] = f"run {line.run_id} begins"
         for sample in line.run.epochs:
             if sample.line and stream == line.run.stream:
                 counts = "warm-up" if sample.epoch in warmup else f"{three_digits(sample.seconds.value)} s"

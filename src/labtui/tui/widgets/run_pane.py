@@ -222,8 +222,9 @@ def _ends_too(view: View, others: Sequence[int]) -> str:
 
 
 def last_line(view: View, line: RunLine | None) -> int | None:
-    """The 1-based log line at which a run ended, if a later run of its job wrote below it; else None."""
-    if line is None or line.run.outcome is None or not line.run.epochs:
+    """The 1-based log line at which the part of a run ends, before that of the next run of its job; None: the end."""
+    if line is None or not line.run.started:
         return None
-    began = (run.run_id for run in view.state.runs.values() if run.token == line.run.token and run.started)
-    return line.run.epochs[-1].line if max(began, default=0) > line.run_id else None
+    mine = (run for run in view.state.runs.values() if run.token == line.run.token and run.started)
+    later = [run.first_line for run in mine if run.first_line > line.run.first_line]
+    return min(later) - 1 if later else None
