@@ -23,6 +23,7 @@ from labtui.domain.model import Diagnosis, JobPhase
 from labtui.tui import messages, themes
 from labtui.tui.app import LabApp, Notice
 from labtui.tui.messages import ScreenPrompter, editor_command, editor_hint
+from labtui.tui.screens.modals import Actions
 from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.themes import preferred_theme
 from labtui.tui.view import View
@@ -41,9 +42,7 @@ async def test_cancelling_asks_first_and_a_failure_is_a_sentence(filled_session)
     async with screens(filled_session, size=(80, 24)) as (app, pilot):
         await pilot.press("ctrl+k")
         await until(pilot, lambda: chooses(app) and app.screen.query_one(".dialog").region.width == 80)
-        await until(
-            pilot, lambda: "^k" not in text_of(app) and "c Charts" not in text_of(app), "its own keys"
-        )
+        await until(pilot, lambda: "^k" not in text_of(app) and "c Charts" not in text_of(app))
         await pilot.press("enter")  # the cursor is on no
         await until(pilot, lambda: app.screen is app.main)
         assert not filled_session.requests
@@ -169,6 +168,9 @@ async def test_help_and_palette(filled_session):
         plan, charts = ([said in line for line in lines].index(True) for said in ("Plan s", "Charts c"))
         assert plan < charts and "speedup, efficiency" in lines[charts], "not by the alphabet"
         assert "not now: This key acts on a run" in " ".join(lines), "where no pane has it"
+        for typed, named in {"expo": "Export Tasks", "theme": "Theme", "quit": "Quit"}.items():
+            hits = sorted([each async for each in Actions(app.main).search(typed)], reverse=True)
+            assert [each.text.split()[0] for each in hits] == named.split(), "first by name"
         await pilot.press(*"speedup", "enter")
         await until(pilot, lambda: app.main.pane == "charts")
 

@@ -124,9 +124,10 @@ async def test_the_task_list_is_a_page_with_counts(filled_session, size):
         await until(pilot, lambda: all(each in text_of(app) for each in said))
         names = ("#tasks", "#about", "#rail-title")
         tasks, about, heads = (app.screen.query_one(each).region for each in names)
-        assert about.y - tasks.y < 10, "the text of a task follows the list"
         assert ("…" in str(app.screen.query_one("#about").render())) is (size[0] == 80), "it is cut"
-        assert heads.right == tasks.right - 2, "the heads stand over the counts"
+        assert about.y - tasks.y < 10 and heads.right == tasks.right - 2, (
+            "below it; the heads over the counts"
+        )
         await pilot.press("down", "enter")
         await until(pilot, lambda: "Exported  Answers" not in text_of(app))
         await pilot.press("left_square_bracket", "left_square_bracket")
@@ -234,9 +235,7 @@ async def test_practice_and_read_only_are_said(tmp_path):
     lab_session(first, practice=True)
     second.requests = []
     async with screens(second) as (app, pilot):
-        await until(
-            pilot, lambda: "practice" in text_of(app) and "read-only" in text_of(app) and app.view.checks
-        )
+        await until(pilot, lambda: "practice   read-only" in text_of(app) and app.view.checks)
         app.go_to_task("10.6")
         keys = {each.binding.action: each.enabled for each in app.screen.active_bindings.values()}
         assert keys["pane('runs')"] and not keys["plan"] and not keys["export"] and not keys["do_next"]

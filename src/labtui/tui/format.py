@@ -168,12 +168,8 @@ def why_it_waits(view: View, line: RunLine | None) -> str:
         from labtui.slurm.states import reason_words
 
         why = reason_words(job.phase, job.reason.replace("None", "")) or "Slurm has not said why yet."
-        held = f"Job {job.job_id} is held. Press H to release it."
-        return (
-            held
-            if submission.held
-            else f"Job {job.job_id} is queued. {why} {start_words(job, view)}".rstrip()
-        )
+        held, queued = "held. Press H to release it.", f"queued. {why} {start_words(job, view)}".rstrip()
+        return f"Job {job.job_id} is {held if submission.held else queued}"
     if job.phase is JobPhase.UNKNOWN:
         since = clock_span(view.now - job.unknown_since) if job.unknown_since else ""
         lost = f"unknown for {since}. The cluster has not reported how it ended."
@@ -250,15 +246,11 @@ def cluster_now(view: View) -> float | None:
 
     A practice cluster's clock may run faster than ours.
     """
-    read_at, cluster_time, connection = (
-        view.state.refreshed_at,
-        view.state.cluster_time,
-        view.state.connection,
-    )
-    if read_at is None or cluster_time is None:
+    state, lost = view.state, view.state.connection.lost
+    if state.refreshed_at is None or state.cluster_time is None:
         return None
-    known = min(view.now, connection.since) if connection.lost else view.now
-    return cluster_time + max(0.0, known - read_at) * (view.factor or 1.0)
+    known = min(view.now, state.connection.since) if lost else view.now
+    return state.cluster_time + max(0.0, known - state.refreshed_at) * (view.factor or 1.0)
 
 
 def in_epoch(line: RunLine, view: View) -> float:

@@ -183,10 +183,8 @@ def idle_gpus(plan: Plan) -> str:
     least = min(row.spec.n_gpus for row in plan.rows if row.included)
     idle = plan.drafts[0].total_gpus - least
     trains = f"{plural(least, 'GPU')} train{'s' if least == 1 else ''}"
-    said = (
-        f"{plural(idle, 'GPU')} idle{'s' if idle == 1 else ''} while {trains}. J makes a job for each size."
-    )
-    return said if idle > 0 else ""
+    idles = f"{plural(idle, 'GPU')} idle{'s' if idle == 1 else ''}"
+    return f"{idles} while {trains}. J makes a job for each size." if idle > 0 else ""
 
 
 # ------------------------------------------------------------------ the runs

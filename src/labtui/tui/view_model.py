@@ -85,8 +85,9 @@ class ViewModel:
         A log whose end is followed goes on to the next run that begins in its job, whose lines come.
         """
         runs, last = self.state.runs, self._last
-        token = runs[self.reading].token if self.reading in runs else ""
-        begun = max((run.run_id for run in runs.values() if run.token == token and run.started), default=None)
+        read = runs.get(self.reading or 0)
+        same = (run for run in runs.values() if read is not None and run.token == read.token)
+        begun = max((run.run_id for run in same if run.started), default=None)
         if self.follows or self.reading != self._begun:
             self.reading, self._begun = begun if self.reading == self._begun else self.reading, begun
         if last is not None and self.chosen is None and last.phase not in ENDED_BADLY:

@@ -49,7 +49,7 @@ class MainScreen(FramedScreen):
         key("t", "pane('task')", "Task", "what to do, why, what is still missing"),
         key("g", "task_list", "Tasks", "all tasks with their runs, exports and answers", show=True),
         key("ctrl+n", "next_question", "Next answer", "write the next answer that is missing", priority=True),
-        key("ctrl+k,T,H", "act_on_run", "Cancel, limit, hold", "a run, in the runs (r) or the log (l)"),
+        key("ctrl+k,T,H", "act_on_run", "Cancel or hold", "a run, or limit it: in runs (r) or log (l)"),
     ]
 
     def __init__(self, pane: str = "task") -> None:

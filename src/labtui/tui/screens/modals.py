@@ -12,7 +12,7 @@ from rich.text import Text
 from textual import on
 from textual.app import ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.command import CommandPalette, DiscoveryHit, Hits
+from textual.command import CommandPalette, DiscoveryHit, Hit, Hits
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.events import Key
 from textual.screen import ModalScreen, Screen
@@ -268,6 +268,10 @@ class TextScreen(Modal[None]):
             box.update(self.make())
 
 
+NAME_CELLS = 15
+"""The cells of a name in the palette."""
+
+
 class Palette(CommandPalette):
     """Textual's palette; the program can be left from it, too."""
 
@@ -281,10 +285,17 @@ class Actions(SystemCommandsProvider):
         for name, _, run, _ in self.app.get_system_commands(self.screen):
             yield DiscoveryHit(name, run)
 
+    async def search(self, query: str) -> Hits:
+        """Those whose name matches, then those whose description has the words."""
+        matcher = self.matcher(query)
+        for name, _, run, _ in self.app.get_system_commands(self.screen):
+            if score := matcher.match(name[:NAME_CELLS].rstrip()) or query.casefold() in name.casefold():
+                yield Hit(score, matcher.highlight(name), run)
+
 
 def palette(app: LabApp, screen: Screen[Any]) -> Iterator[SystemCommand]:
     """The palette's entries, with key and help: actions with keys here (most used first), tasks, the theme."""
-    line = "{:<15}{:<6}{}".format
+    line = f"{{:<{NAME_CELLS}}}{{:<6}}{{}}".format
     actions = app.active_actions(screen)
     for node, binding, why_not in sorted(actions, key=lambda each: (bool(each[2]), each[0] is not screen)):
         told = sentences(f"not now: {why_not}", 53) if why_not else binding.tooltip

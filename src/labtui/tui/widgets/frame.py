@@ -418,10 +418,7 @@ def _about(screen: FramedScreen, styles: Roles, width: int) -> Text:
     # Lines are taken by the tasks, the card Next and the frame.
     taken = len(view.tasks) + (17 if screen.has_class("-rail") else 9)
     lines, free = about.wrap(screen.app.console, width), max(2, screen.size.height - taken)
-    for last in lines[free - 1 : free] if lines[free:] else ():
-        last.truncate(width - 2)
-        last.append(" …")
-    return Text("\n").join(lines[:free])
+    return Text("\n").join([*lines[: free - 1], Text("…")] if lines[free:] else lines)
 
 
 def _next(screen: FramedScreen, styles: Roles, width: int) -> Text:

@@ -180,12 +180,13 @@ def read_as(view: View, stream: Stream) -> dict[int, str]:
     from labtui.results.measured import warmup_epochs
     from labtui.results.numbers import three_digits
 
-    chosen = view.line
+    if (chosen := view.line) is None:
+        return {}
     found: dict[int, str] = {}
-    mine = [line for line in view.every.values() if chosen and line.run.token == chosen.run.token]
+    mine = [line for line in view.every.values() if line.run.token == chosen.run.token]
     for line in mine:
         whose, warmup = "" if line is chosen else f"run {line.run_id}  ", warmup_epochs(line.run)
-        if len(mine) > 1 and line.run.started and stream == line.run.stream:
+        if len(mine) > 1 and line.run.first_line > 1 and stream == line.run.stream:
             found[line.run.first_line] = f"run {line.run_id} begins"
         for sample in line.run.epochs:
             if sample.line and stream == line.run.stream:

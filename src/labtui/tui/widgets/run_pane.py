@@ -128,13 +128,9 @@ class RunPane(Pane, Vertical):
             return None
         if line is None:
             return "There is no run here."
-        if action == "hold_run":
-            return (
-                ""
-                if line.phase in PENDING
-                else f"Run {line.run_id} is not waiting: only waiting runs can be held."
-            )
-        return _why_over(line)
+        if action != "hold_run":
+            return _why_over(line)
+        return "" if line.phase in PENDING else f"Run {line.run_id} is not waiting: it cannot be held."
 
     @property
     def _line(self) -> RunLine:

@@ -396,9 +396,8 @@ class TailView(ScrollView, can_focus=True):
     def _wrapped(self, width: int) -> list[tuple[int, str]]:
         """The number and text of each row while all fit with their long lines wrapped; else [], and lines are cut."""
         rows = [] if self.file.path else [(0, part) for part in wrap(self.why_empty or EMPTY, width)]
-        room = max(
-            9, width - 4 * self.numbered - max([0, *(len(each) + 1 for each in self.read_as.values())])
-        )
+        read = max((len(each) + 1 for each in self.read_as.values()), default=0)
+        room = max(9, width - 4 * self.numbered - read)
         for number in map(self.file.number, range(min(self.file.rows(), self.size.height + 1))):
             rows += [(number, part) for part in wrap(self._text(number), room, drop_whitespace=False) or [""]]
         return rows if len(rows) <= self.size.height else []

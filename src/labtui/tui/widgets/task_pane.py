@@ -60,9 +60,8 @@ class TaskPane(Pane, VerticalScroll, can_focus=True):
 
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
         """No key where there is nothing to open."""
-        return (
-            None if action == "open_all" and self.view.task is None else super().why_not(action, parameters)
-        )
+        nothing = action == "open_all" and self.view.task is None
+        return None if nothing else super().why_not(action, parameters)
 
     def action_open_all(self) -> None:
         """Open all sections, or only the first unfinished one."""
