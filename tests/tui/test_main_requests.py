@@ -414,17 +414,13 @@ async def test_each_step_of_the_tour_stands_beside_its_part_and_escape_skips(fil
         await until(pilot, lambda: app.screen is app.main and not app.main.query(".-told"))
 
 
-def test_the_editor_that_opens_is_named_where_the_student_chose_none(monkeypatch):
-    script = Path("scripts/ResNet50.py")
-    said = editor_hint(["/usr/bin/nano"], script)
-    assert said == "ResNet50.py opens in nano: ctrl+x leaves it. Set EDITOR to choose another editor."
-    assert ":wq" in editor_hint(["vi"], script)
-    monkeypatch.setenv("EDITOR", "vi")
-    assert editor_hint(["vi"], script) == ""
-
-
-def test_ctrl_c_before_the_editor_goes_back(tmp_path, monkeypatch):
+def test_an_editor_that_the_student_did_not_choose_is_named_and_ctrl_c_goes_back(tmp_path, monkeypatch):
     path = tmp_path / "answer.md"
+    named = editor_hint(["/usr/bin/nano"], path)
+    assert named == "answer.md opens in nano: ctrl+x leaves it. Set EDITOR to choose another editor."
+    assert ":wq" in editor_hint(["vi"], path)
+    monkeypatch.setenv("EDITOR", "vi")
+    assert editor_hint(["vi"], path) == ""
     monkeypatch.delenv("EDITOR", raising=False)
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.setattr(messages, "editor_command", lambda: ["touch"])
