@@ -492,7 +492,7 @@ def test_more_than_four_lines_become_panels():
     twice = replace(study.rows[-1], members=(mine := study.rows[-1].members[0], replace(mine, task_id="")))
     assert f" ({mine.who})" in text_table([twice], PRECISE), "the accuracy is that of one run"
     assert "Pooled with run" in run_notes(twice.members)[0]
-    assert " ".join(title_facts(study)[0]).endswith("last epoch, ResNet50 (tiny-224, linear)")
+    assert " ".join(title_facts(study)[0]).endswith("last epoch, ResNet50 (tiny-224, linear) on 1 GPU")
     fact, titles = title_facts(study)[1], {chart.family: chart.message for chart in lab_charts(study)}
     assert (
         "ResNet50 (tiny-224, naive)" in fact[1]
@@ -606,7 +606,7 @@ def test_the_accuracy_of_many_runs_has_a_panel_for_each_and_what_a_gpu_did_last_
         given = SimpleNamespace(uses=[use], samples={use.run.source: samples})
         chart = lab_plots(given, contents.named)[-1]
         assert (chart.family == "gpu-utilization") is (steady is not None)
-        assert steady is None or chart.title.endswith(", ViT-H/14 (micro-224) on 1 GPU")
+        assert steady is None or chart.key.endswith("-ViT-H-14-micro-224-on-1-GPU")
     twice = job_gpu_chart([replace(each, index=at, name=f"GPU {at}") for at in (1, 0) for each in samples])
     assert list(drawing.end_texts(twice, named=True).values()) == ["GPU 0", "GPU 1"]
     (axes,) = drawn(twice).axes

@@ -186,7 +186,7 @@ def lab_plots(measurements: Measurements, results: Results) -> tuple[ChartSpec, 
         )
         told = (", ".join(dict.fromkeys(texts)) for texts in zip(*rows, strict=True))
         of = ", ".join([f"job {run.job_id}" if run.job_id else name, " on ".join(told)])
-        charts.append(replace(job_gpu_chart(measurements.samples[source], of, log=name), mark=run.mark))
+        charts.append(replace(job_gpu_chart(measurements.samples[source], of), mark=run.mark))
     return with_unique_keys(charts)
 
 

@@ -151,8 +151,8 @@ def title_facts(results: Results, *, accuracy: bool = False) -> Facts:
     results = of_rows(results, rows := list(ended_well))
     faster = [row for row in rows if row.acceleration is not None][:1]
     facts = [(_times(r.acceleration), f"as fast on one GPU as on the CPU, {clean(r.model)}") for r in faster]
-    learned = [row for row in named_rows(rows) if row.learns]
-    told = {measured.validated(e.run) or 0.0: messages.named(row) for row in learned for e in row.members}
+    learned = ((row, each.run) for row in named_rows(rows) if row.learns for each in row.members)
+    told = {measured.validated(run) or 0.0: f"{messages.named(row)} on {row.counted}" for row, run in learned}
     if best := max(told, default=0.0):
         facts.append((numbers.percent_text(best), f"accuracy in validation, last epoch, {told[best]}"))
     largest = {row.model: row for row in named_rows(by_size(rows))}

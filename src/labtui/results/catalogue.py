@@ -386,8 +386,8 @@ def _over_epochs(family: str, series: Sequence[Series], **fields: Any) -> ChartS
 # --------------------------------------------------------------------------- GPU utilisation
 
 
-def job_gpu_chart(samples: Sequence[GpuSample], of: str = "", *, log: str = "") -> ChartSpec:
-    """Utilisation of each GPU over a job; its title ends with `of`, its key with the name of the `log`."""
+def job_gpu_chart(samples: Sequence[GpuSample], of: str = "") -> ChartSpec:
+    """Utilisation of each GPU over a job; its title and its key end with `of`."""
     origin = min(sample.at for sample in samples)
     series = []
     for at, mine in sorted(grouped(samples, lambda sample: sample.index).items()):
@@ -400,6 +400,6 @@ def job_gpu_chart(samples: Sequence[GpuSample], of: str = "", *, log: str = "") 
     return make_chart(
         "gpu-utilization",
         [each for each in series if each.points],
-        key=f"gpu-utilization-{slug(log.rpartition('.')[0] or log)}",
+        key=f"gpu-utilisation-{slug(of)}",
         of=of,
     )
