@@ -11,7 +11,7 @@ from labtui.session.labs import load_edition
 from labtui.session.own_jobs import batch_file, own_draft
 from labtui.session.planning import retry_after
 from labtui.tui.plan_model import Plan
-from labtui.tui.plan_words import step
+from labtui.tui.plan_words import script, step
 from tests.changes import ended as run_ended
 from tests.changes import epoch, observed
 from tests.session.conftest import Bench, accepted, draft, only, submitted
@@ -77,12 +77,14 @@ def test_a_training_on_two_nodes_goes_again_on_two_nodes(open_bench, outcome, ba
 
 def test_after_a_time_out_twice_the_time_as_far_as_the_queue_allows(bench):
     ended(bench, "time-limit")
-    assert retry_after(bench.session, 1).sentence == "It ran out of time: 180 min instead of 30.", "5 epochs"
+    assert retry_after(bench.session, 1).sentence == "It ran out of time after 30 min: try 180 min.", (
+        "5 epochs"
+    )
     assert retry_after(bench.session, 1, same=True).drafts[0].time_limit_minutes == 30
     by_hand = retry_after(bench.session, 1, minutes=45)
     assert by_hand.drafts[0].time_limit_minutes == 45 and by_hand.sentence.endswith("with a limit of 45 min.")
     bench.session._journal.change(observed(only(bench).token, "100", JobPhase.FINISHED, time_limit_s=180.0))
-    assert retry_after(bench.session, 1).sentence == "It ran out of time: 30 min instead of 3."
+    assert retry_after(bench.session, 1).sentence == "It ran out of time after 3 min: try 30 min."
     bench.session._journal.change(observed(only(bench).token, "100", JobPhase.FINISHED))
     queues = tuple(replace(each, max_minutes=30) for each in bench.session.profile.queues)
     bench.session.profile = replace(bench.session.profile, queues=queues)
@@ -163,8 +165,11 @@ def test_a_students_own_file_goes_again_as_it_was_sent(bench):
     plan.task_rows = plan.with_cell(0, "limit", "3")
     plan.remake()
     bench.run(20, bench.session.submit(*plan.drafts).done)
-    shown = plan.make_previews()[0].asked.time_limit_minutes
-    assert (shown, bench.cluster.options["101"]) == (3, ("--time=3",))
+    plan.previews = plan.make_previews()
+    assert script(plan, 0).plain.startswith(
+        "# sbatch gets --time=3, whatever the script says.\n\n#!/bin/bash"
+    )
+    assert (plan.asked[0].time_limit_minutes, bench.cluster.options["101"]) == (3, ("--time=3",))
     assert batch_file(replace(draft.runs[0], arguments=("--epochs", "4")), "own.slurm") == "mine.py"
     bench.session._journal.change(run_ended(1, "oom"))
     with pytest.raises(UsageError, match="is set in own"):

@@ -314,7 +314,7 @@ def _propose_more_time(
         limit = time_limit(draft, session.edition, session.profile)
         draft = replace(draft, time_limit_minutes=max(limit, draft.time_limit_minutes))
     limit = draft.time_limit_minutes
-    said = f"It ran out of time: {limit} min instead of {before}."
+    said = f"It ran out of time after {before} min: try {limit} min."
     if any(map(session.state.never_counts, runs)):
         said = f"{said} {WHAT_COUNTS}"
     elif limit <= before or 60 * limit < needed:
@@ -357,9 +357,8 @@ def _redraft_own(session: Session, submission: SubmissionState) -> SubmissionDra
     name, content = submission.job_file, files.pop(sent_as(submission.job_file), None)
     if content is None:
         raise failure("files-lost", run=submission.run_ids[0])
-    text = content.decode("utf-8", "surrogateescape")
-    draft = job_file_draft(name, text, task_id=submission.task_id, given=given)
+    draft = job_file_draft(name, content.decode("utf-8", "surrogateescape"), given=given)
     kept = {path: data for path, data in files.items() if path != SCRIPT_NAME and path[-6:] != "/.keep"}
     runs = submission.runs[: len(draft.runs)]  # these include the student's answers
     beside = tuple(sorted({**kept, name: content}.items()))
-    return replace(draft, job_name=submission.job_name, runs=runs, beside=beside)
+    return replace(draft, task_id=submission.task_id, job_name=submission.job_name, runs=runs, beside=beside)

@@ -95,9 +95,9 @@ class Plan:
         self.measured: Sequence[ResultRow] = session.results().measured  # the basis of expected times
         self.job_file: Path | None = None  # the student's own, planned instead of the task's runs
         self._read: tuple[object, ...] = ()
-        self._first: tuple[object, ...] = ()
         if not planned and (own := job_files(session.folder)):
             self.job_file = own[0]
+        self._first = self._stamp()[:1]
         self.task = edition.task(task_id)
         self.copies = self.task.copies_to_start if self.task is not None else ()
 
@@ -126,7 +126,6 @@ class Plan:
         finally:
             if self.job_file is None:
                 self.drafts = self._drafts(self.task_rows, self.form)
-            self._first = self._first or (self.drafts, self._read[:1])
 
     def _exclude_known(self) -> None:
         """Exclude the runs that are already done or in progress, unless the plan is to repeat runs (`why`)."""
@@ -325,7 +324,7 @@ class Plan:
     @property
     def starved(self) -> bool:
         """Whether a job ran out of the node's memory and is planned again without a change."""
-        same = self._first == (self.drafts, self._read[:1]) and not self.scripts
+        same = (self.planned, self._first) == (self.drafts, self._read[:1]) and not self.scripts
         return same and STARVES in self.why
 
     @property

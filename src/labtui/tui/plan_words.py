@@ -378,7 +378,9 @@ def script(plan: Plan, job: int) -> Content:
     """The job script with syntax highlighting."""
     from textual.highlight import highlight
 
-    shown = highlight(plan.file_text(MAIN_SCRIPT, job) or "", language="bash")
+    options = " ".join(plan.drafts[job].options)
+    head = f"# sbatch gets {options}, whatever the script says.\n\n" if options else ""
+    shown = highlight(head + (plan.file_text(MAIN_SCRIPT, job) or ""), language="bash")
     for option in re.finditer(r"^#SBATCH.*$", shown.plain, re.MULTILINE):  # not comments to Slurm
         shown = shown.stylize("$foreground", *option.span())
     return shown
