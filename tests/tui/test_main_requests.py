@@ -23,7 +23,7 @@ from labtui.domain.model import Diagnosis, JobPhase
 from labtui.tui import messages, themes
 from labtui.tui.app import LabApp, Notice
 from labtui.tui.messages import ScreenPrompter, editor_command, editor_hint
-from labtui.tui.screens.modals import Actions
+from labtui.tui.screens.modals import Actions, problems_text
 from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.themes import preferred_theme
 from labtui.tui.view import View
@@ -290,8 +290,7 @@ async def test_a_failed_run_says_what_to_do(session):
 
 
 async def test_the_export_says_that_it_goes_on_and_what_it_wrote(filled_session, monkeypatch):
-    started: list[Future[str]] = []
-    hear: list[tuple[Callable[[Any], None], ...]] = []
+    started, hear = list[Future[str]](), list[tuple[Callable[[Any], None], ...]]()
 
     def export_all(folder: Any, told: Callable[[str], None], noted: Any) -> Future[str]:
         assert folder == filled_session.folder.path
@@ -318,8 +317,10 @@ async def test_the_export_says_that_it_goes_on_and_what_it_wrote(filled_session,
         await until(pilot, lambda: len(started) == 2 and "Nothing is wrong" in text_of(app))
         assert "no author" not in text_of(app), "of an older export"
         started[1].set_exception(ExportError("The disk is [full].", "Remove something."))
-        await until(pilot, lambda: "The disk is [full]." in text_of(app) and "Exporting" not in text_of(app))
-        assert "Remove something." in text_of(app)
+        await until(pilot, lambda: "[full]. Remove" in text_of(app) and "Exporting" not in text_of(app))
+        hear[1][1](["no author"])
+        app.incidents = [SimpleNamespace(title="The job was killed", text="")]
+        assert "killed" in problems_text(app).plain.partition("The last export")[0], "what matters first"
 
 
 async def test_my_jobs_have_every_column_at_80_and_are_those_of_the_last_look(filled_session):

@@ -24,8 +24,7 @@ def messages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 async def test_start_and_end_ring_once_and_the_past_does_not(session, messages):
     session.feed(*finished_run("lt000000000000000aaa", "10.5", 1, spec(), "31330"))
-    shown: list[Notice] = []
-    incidents: list[IncidentNote] = []
+    shown, incidents = list[Notice](), list[IncidentNote]()
     async with screens(session, size=(80, 24), incidents=incidents) as (app, pilot):
         app.notifier.desktop = shown.append
         for status in ("online", "offline"):  # which is seen: labtui connects again in its own time

@@ -308,7 +308,7 @@ def palette(app: LabApp, screen: Screen[Any]) -> Iterator[SystemCommand]:
 
 
 def problems_text(app: LabApp) -> Text:
-    """All current problems with their hints, failed runs that are missing, the last export's remarks, incidents."""
+    """All current problems with their hints, failed runs that are missing, incidents, the last export's remarks."""
     page, state, incidents = Text(), app.view_model.state, app.incidents
     for problem in state.problems:
         page.append(f"! {problem.sentence}\n", style="bold")
@@ -330,12 +330,13 @@ def problems_text(app: LabApp) -> Text:
     if not page and not connection.sentence and not incidents:
         page.append("Nothing is wrong: the connection, labtui, and the runs that your tasks need.\n")
     page.append(f"{connection.sentence} {connection.hint}".strip() + ("\n" if connection.sentence else ""))
-    if remarks := app.session.state.choices.get("remarks"):
-        head = f"The last export with x, in {app.session.folder.path}:"
-        page.append("\n  ".join([head, *remarks.splitlines()]) + "\n\n")
     page.append("Simulated in this practice session:\n" if incidents else "")
     for note in incidents:
         page.append(f"\n{note.title}\n", style="bold").append(f"{note.text}\n")
+    if remarks := app.session.state.choices.get("remarks"):
+        page.rstrip()
+        head = f"\n\nThe last export with x, in {app.session.folder.path}:"
+        page.append("\n  ".join([head, *remarks.splitlines()]) + "\n")
     if (log := app.session.folder.problem_log).is_file():
         page.append(f"\nUnexpected errors of labtui itself are in {log}\n", style="dim")
     return page
