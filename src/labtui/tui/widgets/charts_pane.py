@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from typing import ClassVar
 
 import msgspec
 from msgspec.structs import replace
+from rich.cells import cell_len
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -55,6 +55,11 @@ def empty_chart(view: View, name: str) -> ChartSpec:
 def can_fill(view: View, name: str) -> bool:
     """Whether the task's runs, or further own jobs, may have points in a view: those on the CPU have only times."""
     return name in ("time", "training") or len(sizes_of(view)) > (view.task is not None)
+
+
+def shows(panel: ChartSpec, name: str) -> bool:
+    """Whether a panel is of the line of this name in the filter; it may have only one of its sizes."""
+    return f"{panel.heading}, ".startswith(f"{name}, ")
 
 
 class ChartView(Widget, can_focus=False):
@@ -109,6 +114,9 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     drawn: Mapping[str, ChartSpec] = {}
     panels: Sequence[ChartSpec] = ()
     """Those of the chart of the current view; the chart itself if it has no panels."""
+    groups: Sequence[str] = ()
+    """The names of the panels, else of the lines that can be shown alone."""
+    group: str = ""  # the one shown; "" for all lines
     no_law: str = ""  # why no law can be drawn
 
     @property
@@ -198,9 +206,18 @@ class ChartsPane(Pane, Container, can_focus=True):
         """Whether four charts fit, each with at least 60 x 16 cells."""
         return self.size.width >= 122 and self.size.height >= 40
 
+    def _panel(self, spec: ChartSpec) -> ChartSpec:
+        """The panel of the chosen line, and of its series that the cursor is on; a chart without panels itself."""
+        mine = [each for each in specs.panels_of(spec) if self._only and shows(each, self._only)]
+        panel = specs.panel_of(spec, name=self._line)
+        return panel if panel in mine or not mine else mine[0]
+
     def _find(self, view: View) -> Shown:
         """What is to be shown of a view, as chosen."""
-        every = in_turn(view, view.alone.get(self._only, lambda: view.charts)())
+        # a chart with panels shows the chosen line among the others, in grey
+        panels = {each.family: each for each in view.charts if specs.panels_of(each)[1:]}
+        chosen = view.alone.get(self._only, lambda: view.charts)()
+        every = in_turn(view, (panels.get(each.family, each) for each in chosen))
         name = self._chosen or first_view(view, every)
         four = self._large and not self._alone and name != "training"
         laws = [each for each in every if each.family == "laws"]
@@ -210,7 +227,7 @@ class ChartsPane(Pane, Container, can_focus=True):
             found = ([each for each in make() if each.view == tab] for make in view.alone.values())
             charts[tab] = next(filter(None, found), [])
         whole = {tab: of[0 if four else self._turn[tab] % len(of)] for tab, of in charts.items() if of}
-        drawn = {tab: specs.panel_of(each, name=self._line) for tab, each in whole.items()}
+        drawn = {tab: self._panel(each) for tab, each in whole.items()}
         no_law = "" if len(laws) == 1 else "A law needs three sizes, with one GPU."
         if view.alone and self._only not in view.alone:
             no_law = "Laws need one line: choose it with m."
@@ -219,6 +236,7 @@ class ChartsPane(Pane, Container, can_focus=True):
             series = (*chart.series, *(each for each in laws[0].series if each.role == "fit"))
             drawn["speedup"] = with_curves(replace(chart, series=series, message=laws[0].message))
         parts = specs.panels_of(whole[name]) if name in whole else []
+        several, spec = bool(parts[1:]), drawn.get(name)
         together = [tab for tab in VIEWS if tab != "training" and (tab in drawn or can_fill(view, tab))]
         return Shown(
             name=name,
@@ -226,6 +244,8 @@ class ChartsPane(Pane, Container, can_focus=True):
             charts=charts,
             drawn=drawn,
             panels=parts,
+            groups=[plain(each.heading) for each in parts] if several else [*map(plain, view.alone)],
+            group=plain(spec.heading if several and spec is not None else self._only),
             no_law=no_law,
         )
 
@@ -240,7 +260,7 @@ class ChartsPane(Pane, Container, can_focus=True):
             "point": (any(len(each.points) > 1 for each in lines), "There is no other point here."),
             "series": (len(lines) > 1, "There is no other line here."),
             "enlarge": (self._large and shown.name != "training", one),
-            "models": (bool(self.view.alone or shown.panels[1:]), "This chart has no filter."),
+            "models": (bool(self.shown.groups), "This chart has no filter."),
             "law": (not law, law),
             "log_line": (bool(self.spot and self.spot.line), "No run of this lab has this point."),
         }.get(action, (True, ""))
@@ -269,22 +289,29 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     def action_series(self, step: int) -> None:
         """Move the cursor to the previous (`step` -1) or the next line (1), of the next panel after the last."""
-        spec = self.shown.spec
-        if spec is not None and self.spot is not None:
-            names = [each.measured[at].name for each in self.shown.panels for at in specs.order_of(each)]
-            self._line = names[(names.index(spec.measured[self.spot.at].name) + step) % len(names)]
-            self.on_resize()
+        shown = self.shown
+        if shown.spec is not None and self.spot is not None:
+            lines = [(each.measured[at].name, each) for each in shown.panels for at in specs.order_of(each)]
+            at = [name for name, _ in lines].index(shown.spec.measured[self.spot.at].name) + step
+            self._choose(*lines[at % len(lines)])
 
     def action_models(self) -> None:
         """Show the next panel, else the next line alone; after the last one, all lines."""
         shown = self.shown
-        if shown.panels[1:]:
-            at = [each == shown.spec for each in shown.panels].index(True) + 1
-            self._line = shown.panels[at % len(shown.panels)].measured[0].name
+        if shown.spec is not None and shown.panels[1:]:
+            panel = shown.panels[(shown.panels.index(shown.spec) + 1) % len(shown.panels)]
+            self._choose(panel.measured[0].name, panel)
         else:
             choices = ("", *self.view.alone)
             now = choices.index(self._only) if self._only in choices else 0
-            self._only, self._x = choices[(now + 1) % len(choices)], None
+            self._only, self._x, self._line = choices[(now + 1) % len(choices)], None, ""
+            self.on_resize()
+
+    def _choose(self, name: str, panel: ChartSpec) -> None:
+        """Move the cursor to a line; if that is in another panel, its group is chosen in all views."""
+        self._line = name
+        if self.shown.panels[1:] and panel != self.shown.spec:
+            self._only = next((line for line in self.view.alone if shows(panel, line)), "")
         self.on_resize()
 
     def action_law(self) -> None:
@@ -318,8 +345,7 @@ class ChartsPane(Pane, Container, can_focus=True):
             chart.display = here or name in shown.four
             if not chart.display:
                 continue
-            panel = shown.spec.heading if here and shown.spec is not None and shown.panels[1:] else ""
-            chart.heading = f"{at} {title}" if shown.four else panel
+            chart.heading = f"{at} {title}" if shown.four else shown.group
             chart.chosen = bool(shown.four) and here
             chart.spec = shown.drawn.get(name) or self._empty(view, name)
             if here and view.charts and chart.spec is not None and not chart.spec.measured:
@@ -334,7 +360,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         if not view.lines and not planned_sizes(view.task):
             return None
         if self._only in view.alone and view.results is not None:  # the reason is that of the line shown
-            lines = [each for chart in chain(*self.shown.charts.values()) for each in chart.measured]
+            lines = [each for chart in view.alone[self._only]() for each in chart.measured]
             runs = {point.run for each in lines for point in each.points}
             rows = [row for row in view.charted if any(run.run_id in runs for run in row.members)]
             view = replace(view, results=of_rows(view.results, rows))
@@ -352,16 +378,14 @@ class ChartsPane(Pane, Container, can_focus=True):
             turn = f"{self._turn[name] % count + 1}/{count} " if several else ""
             left.append(f"{title} {turn}", clickable(action, plain_style)).append(" ")
         left.right_crop(1)
-        right, lines = Text(), [*self.view.alone]
-        at = lines.index(self._only) + 1 if self._only in lines else 0
-        if shown.panels[1:]:
-            lines = [each.heading for each in shown.panels]
-            at = [each == shown.spec for each in shown.panels].index(True) + 1
-        if lines:
-            filtered = f"{at}/{len(lines)} " if at else "Filter"
-            room = self.size.width - left.cell_len - 3 - len(filtered)
-            filtered += shortened(plain(lines[at - 1]), room) if at > 0 and room >= 8 else ""
-            right = ink("m ", f"bold {styles.busy}").append(filtered.rstrip(), styles.soft)
+        right, name = Text(), shown.group
+        if shown.groups:
+            filtered = (
+                f"{shown.groups.index(name) + 1}/{len(shown.groups)}" if name in shown.groups else "Filter"
+            )
+            room = self.size.width - left.cell_len - 4 - len(filtered)
+            right = ink("m ", f"bold {styles.busy}").append(filtered, styles.soft)
+            right.append(f" {name}" if name and cell_len(name) <= room else "", styles.soft)
         return ends(left, right, self.size.width)
 
     def _sentence(self) -> Text:
@@ -391,9 +415,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         left = ink(f"{mark} ", colour, no_wrap=True)
         unit = f" {spec.y_label}" if spec.y_label.endswith(" per second") else ""
         value = f"   {specs.value_text(spec, point, seconds=True)}{unit}"
-        line = spec.measured[spot.at]
-        called = spec.names[spot.at] if len(self.shown.panels) < 2 else line.short or line.name
-        name = f"{plain(called)}, {place_text(spec, point.x)}"
+        name = f"{plain(spec.names[spot.at])}, {place_text(spec, point.x)}"
         left.append(shortened(name, width - 3 - len(value)), f"bold {colour}").append(value, "bold")
         told = row is not None and not row.is_baseline and self.shown.name == "speedup"
         share = f"{percent_text(row.efficiency)} efficient" if row is not None and told else ""
@@ -407,8 +429,12 @@ class ChartsPane(Pane, Container, can_focus=True):
         numbers = [point.run] if point.line and point.run else numbers
         run = run_numbers(list(map(self._run_words, numbers))).lower() if numbers else ""
         job = spot.line.job if spot.line is not None and len(numbers) == 1 else None
-        origins = (f"{run}, job {job.job_id}" if job is not None else run, run, plural(len(numbers), "run"))
-        origin = next((each for each in origins if len(each) < width - left.cell_len - 1), "")
+        origins = (
+            f"{run}, job {job.job_id}" if job is not None else run,
+            run,
+            numbers[1:] and plural(len(numbers), "run"),
+        )
+        origin = next((each for each in origins if each and len(each) < width - left.cell_len - 1), "")
         source = f"   {bounds_source(row)}" if bounds and row is not None and not point.line else ""
         left.append(source if left.cell_len + len(source) + len(origin) < width else "", styles.quiet)
         return Text("\n").join([ends(left, ink(origin, styles.soft), width), self._log_text(spot)])
