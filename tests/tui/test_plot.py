@@ -422,8 +422,13 @@ def test_laws_are_curves_in_the_tones_of_text_and_what_was_measured_lies_on_them
     cells, rows = cells_of(fitted, 86, height), rows_of(fitted, 86, height)
     best, rest = (dots_of(cells, style) for style in ("none", "white"))
     assert min(len(rest), len(best)) > 10, "both are seen, even where they meet"
-    assert len(dots_of(cells, "blue")) > 100, "three marks and the measured line"
+    assert len(dots_of(cells, "blue")) <= 36, "three marks, and no line over the laws"
     ends = re.findall(r"(?:(?:⠄|⠤.⠤) [A-Zi]|2\.)\w[^\n]*\S", "\n".join(rows))
     assert ends == ["⠄ ideal", "⠤ ⠤ Gustafson", "2.53×", "⠤⠤⠤ Amdahl"]
     alike = replace(fitted, series=(*fitted.series, replace(others[0], short="Gustafson")))
     assert "Gustafson" in "".join(rows_of(alike, 60, height)), "named although it lies under another"
+    high = replace(
+        spec, series=(*spec.series, *(replace(each, points=spec.measured[0].points) for each in others))
+    )
+    columns = [row.find(name) for row in rows_of(high, 86, height) for name in shares if name in row]
+    assert len(columns) == 3 and len(set(columns)) == 1, "beside the plot, at its top, too"

@@ -143,7 +143,8 @@ class _Drawing:
         self._draw_formulas()
         best = 1 if self.spec.view == "time" or self.spec.family in ("error", "loss") else -1  # the least
         order = sorted(specs.order_of(self.spec)[::best], key=lambda at: at == self.cursor.series)
-        self._draw_lines(order)
+        if not any(each.law for each in self.formulas):  # which go from mark to mark
+            self._draw_lines(order)
         self._draw_cursor()
         for at in order:
             self._draw_marks(at)
@@ -356,11 +357,11 @@ class _Drawing:
             self._name_formula(series, margin, 1 if series.points[-1].y < end else -1)
 
     def _name_formula(self, series: Series, margin: int, away: int) -> None:
-        """Write what a curve is, seen or not, at its end or `away` from the measured one's, else before its end."""
+        """Write what a curve is, seen or not, in the margin: at its end or `away` from the measured one's, else near."""
         _, sample, colour = self._formula(series)
         text, row = f" {sample} {series.short or series.name} ", self._row(series.points[-1].y)
         spots = [(margin, row + at) for at in (0, away, 2 * away)]
-        spots += [(margin - cell_len(text) - at, row) for at in range(4, 12)]
+        spots += [(margin, row + at) for at in sorted(range(-self.rows, self.rows), key=abs)]
         self._write(spots, text, colour, 0)
 
     def _write_values(self) -> None:
