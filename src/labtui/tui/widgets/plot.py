@@ -4,8 +4,8 @@ import math
 import os
 import textwrap
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby, pairwise
 
 import msgspec
 from rich.cells import cell_len, set_cell_size
@@ -186,10 +186,10 @@ class _Drawing:
             names = {x: name for x, name in names.items() if x in epochs}
         parts = {x: name.rpartition(" on ") for x, name in reversed(names.items())}
         if all(group for group, _, _ in parts.values()) and sum(map(len, names.values())) > self.columns:
-            names, label = {x: size.split()[0] for x, (_, _, size) in parts.items()}, ""
-            groups = {group: x for x, (group, _, _) in parts.items()}
-            for group, x in reversed(list(zip(specs.distinct(list(groups)), groups.values(), strict=True))):
-                self.grid.put(self._column(x) - 2, self.rows + 2, f" {group}", self.look.quiet)
+            label = ""
+            self._name_groups({x: group for x, (group, _, _) in parts.items()})
+            self.grid.put(0, self.rows + 1, next(iter(parts.values()))[2].split()[-1], self.look.quiet)
+            names = {x: size.split()[0] for x, (_, _, size) in parts.items()}
         if self.spec.x_axis == "names" and sum(map(cell_len, names.values())) > 2 * self.columns:
             # one that stood far from its bar would read as another's
             names = {x: name for x, name in names.items() if x == self.cursor.x}
@@ -210,6 +210,16 @@ class _Drawing:
                 self.grid.put(start, row, text, style)
         if self.grid.free(0, self.rows + 2, self.grid.width, 0):
             self.grid.put(self.left + 1, self.rows + 2, f"{label:^{self.columns}}", self.look.quiet)
+
+    def _name_groups(self, groups: Mapping[float, str]) -> None:
+        """Write what bars side by side share below the middle of these."""
+        short = dict(zip(groups, specs.distinct(list(groups.values())), strict=True))
+        for name, of in groupby(sorted(short), key=short.__getitem__):
+            xs = list(of)
+            room = (len(xs) * self.columns) // len(self.xs) - 1
+            middle = (self._column(xs[0]) + self._column(xs[-1])) // 2
+            text = shortened(name, room)
+            self.grid.put(middle - cell_len(text) // 2, self.rows + 2, text, self.look.quiet)
 
     def _formula(self, series: Series) -> tuple[str, str, str]:
         """The dots of a curve that was not measured, a sample, and its colour: the law that fits best stands out."""
@@ -420,9 +430,10 @@ class _Drawing:
                 self.grid.bar(left, self.rows, wide, sorted((base, top)), fill, live=point.live)
                 text = self._value(point)
                 number = text.strip("()").split()[0]
-                if stack and wide >= len(number) and top - low >= 16:
+                up = max(math.ceil(low / 8), (low + top) // 16)  # no part of a lower bar is in this row
+                if stack and wide >= len(number) and top - 8 * up >= 4:
                     ink = "on" if fill in (self.look.axis, self.look.line) else "reverse"
-                    row = self._row(sum(below, point.y / 2))
+                    row = self.rows - 1 - up
                     self.grid.put(left + (wide - len(number)) // 2, row, number, f"{ink} {fill}")
                 self.grid.put(
                     left, self.rows, "━" * wide if self.cursor == Cursor(at, point.x) else "", style
