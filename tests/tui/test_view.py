@@ -857,7 +857,7 @@ def test_a_size_that_is_done_with_a_smaller_batch_asks_for_nothing():
 def test_what_a_log_says_of_the_whole_training_stands_beside_the_chart():
     run = replace(measured(("ResNet50", 1, 9.0)).runs[1], phase=RunPhase.DONE)
     told = replace(run, total_seconds=Interval(525.5, 525.0, 526.0), gpu_memory=Interval(53.0, 53.0, 53.99))
-    last = replace(told.epochs[-1], metrics={"accuracy": 0.746, "val_accuracy": 0.709})
+    last = replace(told.epochs[-1], metrics={"accuracy": 0.746, "val_accuracy": 0.709, "val_top1": 70.9})
     view = seen(LabState(runs={1: replace(told, epochs=(*told.epochs[:-1], last))}))
     assert table_of(view, ROLES, 86)[1]["1"][-4:-1] == ["0.008", "525 s", "53"]
     facts = run_facts(view, view.every[1], (), ROLES).plain
@@ -868,7 +868,7 @@ def test_what_a_log_says_of_the_whole_training_stands_beside_the_chart():
     tuned = replace(run.spec, model="ResNet50, wide", arguments=("--lr-policy", "linear"))
     state = LabState(runs={1: replace(view.state.runs[1], task_id="2", spec=tuned)})
     study = replace(seen(state), edition=load_edition("thesis-2019"), task_id="2")
-    assert headline(study) == "70.9 % accuracy in validation, last epoch, run 1: ResNet50, wide on 1 GPU"
+    assert headline(study) == "Top-1 accuracy: 70.9 % at a global batch of 2,048", "the chart's title"
     for each, column in ((view, "speedup"), (study, "accuracy")):
         assert column in {shown.key for shown in table_of(each, ROLES, 120)[0]}
 

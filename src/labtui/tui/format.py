@@ -337,13 +337,3 @@ def time_taken(line: RunLine, view: View) -> float | None:
     of_job = len(line.submission.run_ids) == 1 and (trains or job.phase is JobPhase.FINISHED)
     slurms = of_job and (by_log is None or not (trains or line.phase is RunPhase.DONE))
     return job.ran_s(now) or None if slurms else by_log
-
-
-def learned(view: View) -> tuple[float, RunLine] | None:
-    """The highest accuracy in validation among the task's runs with a policy, and its run; None without one."""
-    from labtui.results.measured import validated
-
-    counted = (each for each in view.lines if each.why_not in ("", "so far"))
-    told = ((validated(each.run), each) for each in counted if each.row and each.row.learns)
-    known = ((share, line) for share, line in told if share is not None)
-    return max(known, key=lambda each: each[0], default=None)

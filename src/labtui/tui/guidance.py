@@ -363,16 +363,14 @@ def title_remark(view: View) -> str:
 def result(view: View) -> tuple[str, str, str]:
     """The result in three parts: ``2.53``, ``as fast with 4 GPUs as with one``, ``63 % efficient so far``; else "".
 
-    Of a task about learning: ``70.9 %``, ``accuracy in validation, last epoch``, and the run. Of a single measurement:
-    ``215 s``, ``an epoch on the CPU``, ``233 images per second``.
+    Empty for a task about learning. Of a single measurement: ``215 s``, ``an epoch on the CPU``, ``233 images per
+    second``.
     """
     from labtui.results.numbers import percent_text, ratio_text
     from labtui.results.scaling import by_size
 
-    if (learned := words.learned(view)) is not None:
-        share, line = learned
-        whose = f"run {line.run_id}: {line.row and line.row.label}{' so far' if line.live else ''}"
-        return percent_text(share), "accuracy in validation, last epoch", whose
+    if any(row.learns for row in view.charted) and _compared(view):
+        return "", "", ""
     if not (scaled := by_size(view.charted)):
         gain = next((row.acceleration for row in view.charted if row.acceleration is not None), None)
         said = ("as fast on one GPU as on the CPU", "acceleration, not scaling")
@@ -423,9 +421,12 @@ def result_line(view: View) -> str:
 
 
 def _compared(view: View) -> str:
-    """The speedup chart's message if it compares several models or data sets; else ""."""
-    charts = (chart for chart in view.charts if chart.view == "speedup" and len(chart.measured) > 1)
-    return next((chart.message for chart in charts), "")
+    """The message of the chart that compares what the task trained, else several models or data sets; else ""."""
+    learns = any(row.learns for row in view.charted)
+    name, least = ("training", 1) if learns else ("speedup", 2)
+    charts = [each for each in view.charts if each.view == name and len(each.measured) >= least]
+    said = next((each.message for each in sorted(charts, key=lambda each: each.x_axis != "batch")), "")
+    return said + " so far" * (learns and bool(said) and any(row.live for row in view.charted))
 
 
 def status_line(view: View) -> tuple[str, str]:

@@ -236,7 +236,6 @@ class ChartsPane(Pane, Container, can_focus=True):
             series = (*chart.series, *(each for each in laws[0].series if each.role == "fit"))
             drawn["speedup"] = with_curves(replace(chart, series=series, message=laws[0].message))
         parts = specs.panels_of(whole[name]) if name in whole else []
-        several, spec = bool(parts[1:]), drawn.get(name)
         together = [tab for tab in VIEWS if tab != "training" and (tab in drawn or can_fill(view, tab))]
         return Shown(
             name=name,
@@ -244,8 +243,8 @@ class ChartsPane(Pane, Container, can_focus=True):
             charts=charts,
             drawn=drawn,
             panels=parts,
-            groups=[plain(each.heading) for each in parts] if several else [*map(plain, view.alone)],
-            group=plain(spec.heading if several and spec is not None else self._only),
+            groups=[plain(each.heading) for each in parts] if parts[1:] else [*map(plain, view.alone)],
+            group=plain(drawn[name].heading if parts[1:] else self._only),
             no_law=no_law,
         )
 
@@ -299,19 +298,19 @@ class ChartsPane(Pane, Container, can_focus=True):
         """Show the next panel, else the next line alone; after the last one, all lines."""
         shown = self.shown
         if shown.spec is not None and shown.panels[1:]:
-            panel = shown.panels[(shown.panels.index(shown.spec) + 1) % len(shown.panels)]
-            self._choose(panel.measured[0].name, panel)
+            after = shown.panels[(shown.panels.index(shown.spec) + 1) % len(shown.panels)]
+            self._choose(after.measured[0].name, after)
         else:
             choices = ("", *self.view.alone)
             now = choices.index(self._only) if self._only in choices else 0
-            self._only, self._x, self._line = choices[(now + 1) % len(choices)], None, ""
+            self._only, self._line = choices[(now + 1) % len(choices)], ""
             self.on_resize()
 
     def _choose(self, name: str, panel: ChartSpec) -> None:
         """Move the cursor to a line; if that is in another panel, its group is chosen in all views."""
         self._line = name
         if self.shown.panels[1:] and panel != self.shown.spec:
-            self._only = next((line for line in self.view.alone if shows(panel, line)), "")
+            self._only = next((line for line in self.view.alone if shows(panel, line)), self._only)
         self.on_resize()
 
     def action_law(self) -> None:
@@ -378,14 +377,12 @@ class ChartsPane(Pane, Container, can_focus=True):
             turn = f"{self._turn[name] % count + 1}/{count} " if several else ""
             left.append(f"{title} {turn}", clickable(action, plain_style)).append(" ")
         left.right_crop(1)
-        right, name = Text(), shown.group
-        if shown.groups:
-            filtered = (
-                f"{shown.groups.index(name) + 1}/{len(shown.groups)}" if name in shown.groups else "Filter"
-            )
-            room = self.size.width - left.cell_len - 4 - len(filtered)
+        right, names, name = Text(), shown.groups, shown.group
+        if names:
+            filtered = f"{names.index(name) + 1}/{len(names)}" if name in names else "Filter"
+            fits = name and left.cell_len + cell_len(filtered + name) + 4 <= self.size.width
+            filtered += f" {name}" if fits else ""
             right = ink("m ", f"bold {styles.busy}").append(filtered, styles.soft)
-            right.append(f" {name}" if name and cell_len(name) <= room else "", styles.soft)
         return ends(left, right, self.size.width)
 
     def _sentence(self) -> Text:
@@ -429,11 +426,8 @@ class ChartsPane(Pane, Container, can_focus=True):
         numbers = [point.run] if point.line and point.run else numbers
         run = run_numbers(list(map(self._run_words, numbers))).lower() if numbers else ""
         job = spot.line.job if spot.line is not None and len(numbers) == 1 else None
-        origins = (
-            f"{run}, job {job.job_id}" if job is not None else run,
-            run,
-            numbers[1:] and plural(len(numbers), "run"),
-        )
+        count = plural(len(numbers), "run") if numbers[1:] else ""
+        origins = (f"{run}, job {job.job_id}" if job is not None else run, run, count)
         origin = next((each for each in origins if each and len(each) < width - left.cell_len - 1), "")
         source = f"   {bounds_source(row)}" if bounds and row is not None and not point.line else ""
         left.append(source if left.cell_len + len(source) + len(origin) < width else "", styles.quiet)

@@ -186,10 +186,9 @@ class _Drawing:
             names = {x: name for x, name in names.items() if x in epochs}
         parts = {x: name.rpartition(" on ") for x, name in reversed(names.items())}
         if all(group for group, _, _ in parts.values()) and sum(map(len, names.values())) > self.columns:
-            label = ""
             self._name_groups({x: group for x, (group, _, _) in parts.items()})
-            self.grid.put(0, self.rows + 1, next(iter(parts.values()))[2].split()[-1], self.look.quiet)
-            names = {x: size.split()[0] for x, (_, _, size) in parts.items()}
+            names, label = {x: size.split()[0] for x, (_, _, size) in parts.items()}, ""
+            self.grid.put(0, self.rows + 1, plain(self.spec.x_label), self.look.quiet)
         if self.spec.x_axis == "names" and sum(map(cell_len, names.values())) > 2 * self.columns:
             # one that stood far from its bar would read as another's
             names = {x: name for x, name in names.items() if x == self.cursor.x}
@@ -215,11 +214,10 @@ class _Drawing:
         """Write what bars side by side share below the middle of these."""
         short = dict(zip(groups, specs.distinct(list(groups.values())), strict=True))
         for name, of in groupby(sorted(short), key=short.__getitem__):
-            xs = list(of)
-            room = (len(xs) * self.columns) // len(self.xs) - 1
-            middle = (self._column(xs[0]) + self._column(xs[-1])) // 2
-            text = shortened(name, room)
-            self.grid.put(middle - cell_len(text) // 2, self.rows + 2, text, self.look.quiet)
+            columns = list(map(self._column, of))
+            text = shortened(name, len(columns) * self.columns // len(self.xs) - 1)
+            start = (columns[0] + columns[-1] - cell_len(text)) // 2
+            self.grid.put(start, self.rows + 2, text, self.look.quiet)
 
     def _formula(self, series: Series) -> tuple[str, str, str]:
         """The dots of a curve that was not measured, a sample, and its colour: the law that fits best stands out."""
@@ -301,11 +299,8 @@ class _Drawing:
     def _value(self, point: Point) -> str:
         """A point's value, in brackets if it does not count yet."""
         text = specs.value_text(self.spec, point, seconds=True)
-        return (
-            f"{'↑' if self.bars and self._beyond(point) else ''}({text})"
-            if point.live or point.hollow
-            else text
-        )
+        beyond = "↑" if self.bars and self._beyond(point) else ""
+        return f"{beyond}({text})" if point.live or point.hollow else text
 
     def _far(self, last: Point) -> str:
         """What follows the value in the margin, of a line that ends with this point."""
@@ -367,7 +362,7 @@ class _Drawing:
             self._name_formula(series, margin, 1 if series.points[-1].y < end else -1)
 
     def _name_formula(self, series: Series, margin: int, away: int) -> None:
-        """Write what a curve is, seen or not, in the margin: at its end or `away` from the measured one's, else near."""
+        """Write what a curve is, seen or not, beside its end or `away` from the measured one's, else near."""
         _, sample, colour = self._formula(series)
         text, row = f" {sample} {series.short or series.name} ", self._row(series.points[-1].y)
         spots = [(margin, row + at) for at in (0, away, 2 * away)]
@@ -411,9 +406,8 @@ class _Drawing:
         others = {place for place, _ in self.marked} - {column}  # above or below one it would read as its
         spots = [(at, side) for at, side in spots if at < end and others.isdisjoint(range(at, at + size))]
         # of marks that touch neither can have a value
-        return min(map(abs, rivals), default=1) >= 1 and self._write(
-            spots, text, colour, int(" " in self.unit)
-        )
+        free = min(map(abs, rivals), default=1) >= 1
+        return free and self._write(spots, text, colour, int(" " in self.unit))
 
     def _draw_bars(self) -> None:
         """Draw the bars of an x side by side with their values above, or on one another with these inside."""
@@ -435,9 +429,8 @@ class _Drawing:
                     ink = "on" if fill in (self.look.axis, self.look.line) else "reverse"
                     row = self.rows - 1 - up
                     self.grid.put(left + (wide - len(number)) // 2, row, number, f"{ink} {fill}")
-                self.grid.put(
-                    left, self.rows, "━" * wide if self.cursor == Cursor(at, point.x) else "", style
-                )
+                here = self.cursor == Cursor(at, point.x)
+                self.grid.put(left, self.rows, "━" * wide * here, style)
                 if not stack:
                     texts.append((left, self.rows - math.ceil(self._height(max(0.0, point.y))), text, style))
         for left, row, whole, style in texts:  # above its bar, if no other bar or number is there
