@@ -259,12 +259,7 @@ def test_bars_end_within_a_cell_and_have_sizes_and_names_below_and_the_chosen_on
     names = [f"net ({name}) on {n} GPUs" for name in ("A-long-name", "B") for n in (1, 2, 4, 8, 16)]
     rows = rows_of(replace(spec, x_label="GPUs", x_ticks=tuple(enumerate(names))), 99, 16, Cursor(0, 9.0))
     assert [*map(str.split, rows[14:])] == [["GPUs", *["1", "2", "4", "8", "16"] * 2], ["A-long-name", "B"]]
-    assert (
-        abs(rows[15].index("A-long") + 6 - rows[14].index(" 4 "))
-        < 3
-        > abs(rows[15].index("B") - rows[14].rindex(" 4 "))
-    )
-    assert names[9] in "".join(rows), "not cut"
+    assert abs(rows[15].index("B") - rows[14].rindex(" 4 ")) < 3 and names[9] in "".join(rows), "not cut"
     names = {0: "naive", 1: "gradual, warm-up 1", 2: "stepping, warm-up 1", 3: "gradual, warm-up 2"}
     spec = chart(dict.fromkeys(names, 5.0), kind="bars")
     rows = rows_of(replace(spec, x_axis="names", x_ticks=tuple(names.items())), 80, 16)
@@ -430,10 +425,7 @@ def test_laws_are_curves_in_the_tones_of_text_and_what_was_measured_lies_on_them
     assert len(dots_of(cells, "blue")) <= 36, "three marks, and no line over the laws"
     ends = re.findall(r"(?:(?:⠄|⠤.⠤) [A-Zi]|2\.)\w[^\n]*\S", "\n".join(rows))
     assert ends == ["⠄ ideal", "⠤ ⠤ Gustafson", "2.53×", "⠤⠤⠤ Amdahl"]
-    alike = replace(fitted, series=(*fitted.series, replace(others[0], short="Gustafson")))
-    assert "Gustafson" in "".join(rows_of(alike, 60, height)), "named although it lies under another"
-    high = replace(
-        fitted, series=[*spec.series, *(replace(each, points=spec.series[0].points) for each in others)]
-    )
+    there = spec.series[0].points
+    high = replace(fitted, series=[*spec.series, *(replace(each, points=there) for each in others)])
     columns = [row.find(name) for row in rows_of(high, 86, height) for name in shares if name in row]
-    assert len(columns) == 3 and len({*columns}) == 1, "beside the plot, at its top, too"
+    assert len(columns) == 3 and len({*columns}) == 1, "beside the plot, though they meet at its top"
