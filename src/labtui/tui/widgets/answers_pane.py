@@ -328,8 +328,8 @@ def _numbers(text: Text, view: View, styles: Roles) -> None:
     text.append("Your numbers\n" if rows else "Runs\n", f"bold {styles.busy}")
     text.append("" if rows else f"{headline(view)}\n")
     for row in rows:
-        unit, rated = row.configuration.unit, row.throughput is not None
-        rate = f", {rate_text(row.throughput)} {unit}/s" if rated else ""
+        per, rated = row.configuration.unit, row.throughput is not None
+        rate = f", {rate_text(row.throughput)} {per}/s" if rated else ""
         epoch = f"{with_uncertainty(row, row.epoch_seconds)} s{rate}"
         time = epoch if row.program is None else time_text(row)
         text.append(f"{row.label}{', so far' if row.live else ''}\n", style="bold").append(f"  {time}\n")
