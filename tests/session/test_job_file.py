@@ -163,8 +163,7 @@ OWN = HEAD.replace("acc_debug", "acc_training") + "#SBATCH -o %x.%j.out\n{}\n"
 
 def run_own(bench, command, log, state="COMPLETED", **answers):
     """The first run of a job file with this command, which ended and left this log."""
-    path = bench.path / "mystery.slurm"
-    path.write_text(OWN.format(command))
+    (path := bench.path / "mystery.slurm").write_text(OWN.format(command))
     accepted(bench, own_draft(bench.session, path, answers=answers))
     bench.cluster.write("100", log)
     bench.cluster.end("100", state)

@@ -262,8 +262,8 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
         reason = f"{STARVES} {session.profile.more_memory(submission.cpus)}"
     elif minutes is not None:
         reason = f"The same settings again, with a limit of {minutes} min."
-    elif submission.job_file and submission.job is not None:
-        reason = f"Its files as they were sent; submit {submission.job_file} by its path to send it as it is."
+    elif name := submission.job_file:
+        reason = f"{reason} {name} goes as it was sent; to send it as it is now, submit it by its path."
     if run.outcome == "completed":
         reason = f"Run {run_id} is done. {reason}"
     if cause := next((found.text for found in run.diagnosis if found.kind in _FAILS_AGAIN), ""):
