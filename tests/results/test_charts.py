@@ -250,18 +250,19 @@ def test_one_network_has_its_analysis_several_what_compares_them_and_what_says_n
     many = compute_results([*made, *(run(0, [9, 5], model=f"net {at}") for at in range(5, 8))])
     assert "epochs" in by_key(catalogue(many)) and "epochs" in by_key(lab_charts(many)), "as on the screen"
     learned = [run(0, [9, 5, 5], model="net 0", run_id=n, source=f"{n}.out") for n in (2, 9, 7)]
-    telling = [("accuracy", [*learned, run(0, [9, 5], model="net 0", run_id=10)]), ("loss", made)]
-    telling = [
-        replace(
-            one, run=replace(one.run, epochs=tuple(replace(e, metrics={name: 0.2}) for e in one.run.epochs))
-        )
-        for name, runs in telling
-        for one in runs
-    ]
+    learned.append(run(0, [9, 5, 5, 5], model="net 0", run_id=11, outcome="cancelled", epochs_planned=9))
+    learned.append(run(0, [9, 5], model="net 0", run_id=10))
+    telling = []
+    for name, one in [*(("accuracy", one) for one in learned), *(("loss", one) for one in made)]:
+        epochs = tuple(replace(each, metrics={name: 0.2}) for each in one.run.epochs)
+        telling.append(replace(one, run=replace(one.run, epochs=epochs)))
     of_all = {chart.family: chart for chart in catalogue(compute_results(telling))}
     drawn = [{point.run for each in chart.series for point in each.points} for chart in of_all.values()]
-    assert drawn == [{9, None}, {9}, {None}], "of repeats the newest of the longest, in every chart"
-    assert of_all["accuracy"].notes == ("4 runs of net 0: run 9 is drawn.",) and not of_all["loss"].notes
+    assert drawn == [{9, None}, {9}, {None}], "of repeats the newest of the longest that ended well"
+    assert of_all["accuracy"].notes == ("5 runs of net 0: run 9 is drawn.",) and not of_all["loss"].notes
+    telling.append(run(0, [9], model="net 0", run_id=12, outcome="unfinished", live=True))
+    (of_live,) = (each for each in catalogue(compute_results(telling)) if each.family == "epochs")
+    assert of_live.notes[-1].endswith("run 9 and run 12 are drawn.") and of_live.measured[1].points[0].live
     assert of_all["accuracy"].message == "Training accuracy of run 9 comes to 20.0 % after one epoch"
     beside = compute_results([*every[:3], run(1, [9, 5], model="own")])
     drawn = [chart.series for chart in lab_charts(beside)]

@@ -12,7 +12,7 @@ from labtui.results.compute import compute_results
 from labtui.results.grouping import software_family
 from labtui.results.measured import MeasuredRun, measured_from_reports, newest_validated, own_options
 from labtui.results.messages import baseline_notes
-from labtui.results.numbers import epochs_text
+from labtui.results.numbers import as_printed_text, epochs_text
 from labtui.results.report import results_json
 from labtui.results.scaling import lost_efficiency, scaling_lines
 from labtui.session.run_matcher import UNPLANNED
@@ -64,6 +64,8 @@ def test_several_runs_of_one_configuration_are_pooled_and_counted():
     assert row.epoch_seconds.value == pytest.approx((8.0 + 8.2 + 8.4) / 3)
     assert row.epoch_seconds.contains(8.1) and row.epoch_seconds.contains(8.4), "the mean of each run"
     assert (row.scatter.deviation, row.as_printed.epoch_seconds) == pytest.approx((0.2, 8.0))
+    read = only_row(*(run(2, [9, time], run_id=n) for n, time in ((3, 1.0), (5, 0.6), (7, 0.4))))
+    assert as_printed_text(read) == "0 s (run 7)", "no mean is a whole second"
 
 
 def own(n_gpus, seconds, words="", script="a.py", cpus=0, **more):

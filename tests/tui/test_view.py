@@ -270,9 +270,7 @@ def test_the_time_left_goes_down_inside_an_epoch_and_is_at_most_what_the_job_has
         for at in (1, 2, 9):
             later = seen(cut, now=NOW + at)
             told = words.limit_warning(later.every[1], later), later.every[1].left_s, later.every[1].took_s
-            assert told == (warning, min(0.75, limit - 100.25), 100.25), (
-                "no forecast moves while nothing is read"
-            )
+            assert told == (warning, min(0.75, limit - 100.25), 100.25), "no forecast while nothing is read"
         stuck = seen(tight, now=NOW + 11)
         assert words.limit_warning(stuck.every[1], stuck) == "", "an epoch that is overdue foretells nothing"
         assert (stuck.every[1].left_s, stuck.every[1].to_limit) == (0.0, True), "its limit stays true"
@@ -679,9 +677,7 @@ def test_a_run_that_ended_without_an_epoch_is_named_in_the_results():
     two = in_epochs(NOW - 9, NOW, what=spec(gpus=2), outcome="completed", phase=RunPhase.DONE)
     later = seen(LabState(runs={1: two, 2: one_run(2, phase=RunPhase.RUNNING, started=True)}))
     assert guidance.instead_of_chart(later) == "Run 2 is running. The speedup comes with run 2 (one GPU)."
-    assert not runs_pane.glance_chart(seen(later.state, task_id="10.7")).measured, (
-        "it compares the runs of others"
-    )
+    assert not runs_pane.glance_chart(seen(later.state, task_id="10.7")).measured, "it compares others' runs"
 
 
 def test_the_use_of_gpus_is_that_of_the_run_s_own(tmp_path):
@@ -786,9 +782,7 @@ def test_a_run_that_is_meant_to_fail_asks_for_nothing_and_rates_have_their_unit(
     card = error_card(view, view.every[1], ROLES, 80).plain
     assert "This is what the task asks for." in card and "R  Run again" not in card
     row = state_text(view, view.every[1], ROLES, 60).plain
-    assert row == "failed: out of memory, as the task asks" and guidance.unit_of(view) == "tokens", (
-        "before a log"
-    )
+    assert row == "failed: out of memory, as the task asks" and guidance.unit_of(view) == "tokens", "no log"
     runs = {n: replace(done, run_id=n, task_id=f"15.{n}") for n in (1, 2, 3)}
     compared = View(state=LabState(runs=runs), **(fifteen | {"task_id": "15.3"})).lines
     assert [line.run.task_id for line in compared] == ["15.1", "15.3"], "the runs that its chart compares"
@@ -837,9 +831,7 @@ def test_a_size_that_is_done_with_a_smaller_batch_asks_for_nothing():
     assert guidance.remedy(view, view.every[2]) == guidance.NextStep(
         "", "Run 3 is the same again, and is done."
     )
-    assert [line.run_id for line in guidance.runs_again(view)] == [1], (
-        "what is selected, though nothing misses it"
-    )
+    assert [line.run_id for line in guidance.runs_again(view)] == [1], "selected, though nothing misses it"
     check = TaskCheck(task_id=view.task_id, status="open", items=(CheckItem("", kind="runs"),), missing="")
     full = replace(view, checks={view.task_id: check})
     assert guidance.remedy(full, view.every[4]) == guidance.NextStep("", "The task needs no other run.")
@@ -887,9 +879,7 @@ def test_charts_older_than_a_run_are_to_be_exported_and_complete_runs_ask_for_no
     assert (step.label, step.reason, str(view.count("charts"))) == ("Export the charts", old, "0/1")
     assert view.task_line is not None and view.task_line.word == "outdated", "as `labtui check` says"
     assert " outdated" in task_text(view.task_line, view, ROLES, 90).plain, "so does the page of tasks"
-    assert next_step(replace(view, exporting="1 of 2")) == guidance.NextStep("Exporting ..."), (
-        "no second export"
-    )
+    assert next_step(replace(view, exporting="1 of 2")) == guidance.NextStep("Exporting ..."), "one export"
     page = task_page(view, ROLES, 90, whole=True).plain
     assert f"○ {old}" in page and "is exported" not in page and "○ Charts       0/1" in page
     made = replace(check, items=(items[0], replace(items[1], missing="", stale=False)))
@@ -943,6 +933,11 @@ def test_the_headline_is_that_of_the_chart_where_runs_are_repeated():
         going = seen(LabState(runs=runs | {at: replace(runs[at], outcome=None, phase=RunPhase.RUNNING)}))
         assert result(going)[2].partition(" % ")[2] == said
     own = replace(runs[2].spec, unknown=("epochs",))
+    mine = replace(runs[3], spec=replace(own, model="mine"))
+    both = {3: mine, 4: replace(mine, run_id=4, task_id="")}
+    jobs = {mine.token: replace(sent(JobPhase.RUNNING), run_ids=(3,))}
+    view = model_of(LabState(runs=both, submissions=jobs)).view()
+    assert [row.runs for row in view.results.rows] == [2] and len(view.lines) == 1, "as in all results"
     untold = replace(runs[2], outcome=None, phase=RunPhase.RUNNING, spec=own)
     assert result(seen(LabState(runs={1: runs[1], 2: untold})))[2].endswith("so far, after 3 epochs")
 

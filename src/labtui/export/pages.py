@@ -12,7 +12,7 @@ from labtui.export.markdown import blocks_of, difference, excerpt, own_part, who
 from labtui.lab.checks import still_to_run
 from labtui.lab.edition import ChartsCheck, Edition, Excerpt, HandInPage, MetricCheck, Task
 from labtui.lab.evidence import one_line
-from labtui.lab.run_choice import has_run, runs_made, runs_of
+from labtui.lab.run_choice import has_run, runs_made, runs_of, with_baselines
 from labtui.results import messages
 from labtui.results.catalogue import accuracy_chart, catalogue, lab_charts, networks
 from labtui.results.charts import ChartSpec, doubling_axes, slug
@@ -307,8 +307,7 @@ def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Result
         others = data_sets or {row.configuration.data_set for row in shown}
         rows = [row for row in shown if row.configuration.data_set in others or has_run(row, compared)]
     rows = [row for row in rows if not row.mark] or rows
-    kept = {one.configuration for row in rows for one in (row, row.baseline) if one is not None}
-    rows = [row for row in results.rows if row.configuration in kept]
+    rows = with_baselines(results, rows)
     if task.runs and not any(has_run(row, made) for row in rows):
         rows = []  # only baselines are left, which are no result of the task
     if "accuracy" in plan.charts:

@@ -22,7 +22,7 @@ from labtui.lab.plan import expected_learning_rate, planned_specs
 from labtui.lab.runs import QUANTITIES, Band
 from labtui.results.measured import Origin, cite
 from labtui.results.numbers import tick_text
-from labtui.results.rows import ResultRow, renamed
+from labtui.results.rows import ResultRow, Results, of_rows, renamed
 
 
 def notes_for(edition: Edition, task: Task, evidence: Evidence) -> Iterator[str]:
@@ -156,6 +156,20 @@ def runs_of(edition: Edition, task: Task, state: LabState) -> tuple[RunState, ..
 def runs_made(task: Task, state: LabState) -> tuple[RunState, ...]:
     """The runs that were made for a task, or for another one and just as this one plans them."""
     return tuple(run for run in state.runs.values() if run.task_id == task.id or _is_planned(run, task))
+
+
+def results_of(results: Results, runs: Collection[RunState]) -> Results:
+    """The rows of any of these runs, with their baselines; each pools all of the lab's runs of its configuration."""
+    rows, programs = (
+        [row for row in rows if has_run(row, runs)] for rows in (results.rows, results.programs)
+    )
+    return replace(of_rows(results, with_baselines(results, rows)), programs=tuple(programs))
+
+
+def with_baselines(results: Results, rows: Iterable[ResultRow]) -> list[ResultRow]:
+    """These rows and those on one GPU that they are compared with, in their order."""
+    kept = {one.configuration for row in rows for one in (row, row.baseline) if one is not None}
+    return [row for row in results.rows if row.configuration in kept]
 
 
 def has_run(row: ResultRow, runs: Iterable[RunState]) -> bool:

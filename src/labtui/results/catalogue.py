@@ -129,21 +129,26 @@ def _charts_of(results: Results, *, alone: bool) -> Iterable[ChartSpec]:
     told = any(chart.family == "error" for chart in studies)  # an error is what its accuracy lacks
     repeats: dict[int | None, str] = {}
     if not alone and len(_lines(results)) > MAX_LINES:
-        kept = [(row, measured.newest(row.members) or row.members[-1]) for row in results.rows]
-        several = ((row, run) for row, run in kept if len(row.members) > 1)
-        repeats = {
-            run.run_id: f"{len(row.members)} runs of {row.name}: {run.who} is drawn." for row, run in several
-        }
-        results = of_rows(results, [replace(row, members=(run,)) for row, run in kept])
+        kept = [(row, _drawn(row.members)) for row in results.rows]
+        for row, runs in ((row, runs) for row, runs in kept if len(row.members) > len(runs)):
+            who = " and ".join(run.who + _stopped(run) for run in runs) + (" are" if runs[1:] else " is")
+            repeats[runs[0].run_id] = f"{len(row.members)} runs of {row.name}: {who} drawn."
+        results = of_rows(results, [replace(row, members=runs) for row, runs in kept])
     rows_without = [row for row in results.rows if not any(map(accuracy_curves, row.members))]
     losses = _lines_of(replace(results, rows=tuple(rows_without)), {"loss": "", "val_loss": ", validation"})
     learned = [] if told else [accuracy_chart(results), _over_epochs("loss", losses)]
     for chart in (epoch_chart(results), *learned):
-        if alone or len(chart.measured) <= MAX_LINES or len(lines) < 2:  # one of several lines can be chosen
-            runs = {point.run for each in chart.measured for point in each.points}
-            yield replace(
-                chart, notes=(*chart.notes, *(said for run, said in repeats.items() if run in runs))
-            )
+        ended = [each for each in chart.measured if not each.points[-1].live]
+        if alone or len(ended) <= MAX_LINES or len(lines) < 2:  # one of several lines can be chosen
+            there = {point.run for each in chart.measured for point in each.points}
+            said = [note for run, note in repeats.items() if run in there]
+            yield replace(chart, notes=(*chart.notes, *said))
+
+
+def _drawn(repeats: Sequence[MeasuredRun]) -> tuple[MeasuredRun, ...]:
+    """Those that stand for repeated runs: the newest of the longest that ended as planned, and each that trains now."""
+    one = measured.newest([run for run in repeats if not (run.live or _stopped(run))] or repeats)
+    return tuple(run for run in repeats if run is one or (run.live and run.run.epochs))
 
 
 def with_unique_keys(charts: Iterable[ChartSpec]) -> tuple[ChartSpec, ...]:
@@ -152,9 +157,7 @@ def with_unique_keys(charts: Iterable[ChartSpec]) -> tuple[ChartSpec, ...]:
     real = {chart.key.casefold() for chart in charts if not chart.mark}
     keys = [f"{c.key}-practice" if c.mark and c.key.casefold() in real else c.key for c in charts]
     alike = grouped(range(len(keys)), lambda at: keys[at].casefold()).values()
-    ends = {
-        at: (f"-{count}" if count > 1 else "") for places in alike for count, at in enumerate(places, start=1)
-    }
+    ends = {at: f"-{n}" if n > 1 else "" for places in alike for n, at in enumerate(places, start=1)}
     return tuple(replace(chart, key=keys[at] + ends[at]) for at, chart in enumerate(charts))
 
 

@@ -344,21 +344,20 @@ def _ratio(row: ResultRow, baseline: ResultRow) -> Interval | None:
 
 def _as_printed(row: ResultRow, baseline: ResultRow | None) -> AsPrinted:
     """The row's numbers in the "as printed" reading; a time of zero seconds gives no rate and no speedup."""
-    n, base = row.n_gpus, baseline.members if baseline else ()
+    n, printed = row.n_gpus, row.printed
+    before = baseline.printed if baseline and baseline.from_rate is row.from_rate else None
     if row.from_rate:
-        rate = measured.printed_rate(row.members)
-        first = measured.printed_rate(base) if baseline and baseline.from_rate else None
-        ratio = rate / first if rate and first and n else None
-        return AsPrinted(throughput=rate, speedup=ratio, efficiency=ratio / n if ratio and n else None)
-    seconds, before = measured.printed_epoch_seconds(row.members), measured.printed_epoch_seconds(base)
-    if seconds is None:
+        ratio = printed / before if printed and before and n else None
+        return AsPrinted(throughput=printed, speedup=ratio, efficiency=ratio / n if ratio and n else None)
+    if printed is None:
         return AsPrinted()
     bound = row.configuration.images_bound
     images = int(bound.value) if bound and (bound.lo == bound.hi or bound.value == CIFAR10_IMAGES) else None
-    speedup = math.floor(100 * before / seconds + Fraction(1, 2)) / 100 if seconds and before and n else None
+    exact = Fraction(before) / Fraction(printed) if printed and before and n else None
+    speedup = math.floor(100 * exact + Fraction(1, 2)) / 100 if exact else None
     return AsPrinted(
-        epoch_seconds=float(seconds),
-        throughput=float(images / seconds) if seconds and images is not None else None,
+        epoch_seconds=float(printed),
+        throughput=images / printed if printed and images is not None else None,
         speedup=speedup,
         efficiency=speedup / n if speedup is not None and n else None,
     )

@@ -161,9 +161,8 @@ def what_others_lack(one: Configuration, others: Sequence[Configuration]) -> str
         "validated": f"epochs with{'' if one.validated else 'out'} a validation",
         "tuning": f"the same options (here {options or 'none'})",
     }
-    lacking = [
-        what for name, what in shared.items() if any(getattr(one, name) != getattr(e, name) for e in others)
-    ]
+    every = (one, *others)
+    lacking = [what for name, what in shared.items() if len({getattr(each, name) for each in every}) > 1]
     if not all(same_images(one, each) for each in others):
         lacking.append("the same number of images per epoch")
     return " and ".join(lacking)

@@ -13,6 +13,7 @@ As printed: reconstructed from the published tables (each rule has a test):
 - efficiency: that *rounded* speedup over the number of GPUs. Table 10.2 prints 91.5 % for 33 s and 18 s on
   two GPUs: 1.83 / 2 = 0.915, while 33 / 18 / 2 would be 91.7 %.
 - logs that print a rate and no epoch time: quotient of the rates, not rounded (thesis, figures 14 to 17).
+- repeated runs: the numbers of one of them, since a mean of whole seconds is no whole second.
 
 Halves are rounded up on exact fractions, so that no binary rounding error decides a digit.
 """
@@ -22,7 +23,6 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Collection, Iterable
-from fractions import Fraction
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -116,6 +116,11 @@ class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True):
     def who(self) -> str:
         """Its number in a lab folder, ``run 3``, else its log."""
         return f"run {self.run_id}" if self.run_id else self.source or "a run"
+
+    def printed(self, *, rate: bool) -> float | None:
+        """The `rate` as the log prints it, else the whole seconds of epoch 2; None where they are not printed."""
+        seconds = (each.printed_seconds for each in steady_samples(self) if each.epoch == 2)
+        return self.run.printed_rate if rate else next(seconds, None)
 
     def origin(self, sample: EpochSample | None = None) -> Origin:
         """Where a sample of this run (or, without one, its rate) was read."""
@@ -331,20 +336,6 @@ class AsPrinted(msgspec.Struct, frozen=True, kw_only=True):
     efficiency: float | None = None
 
 
-def printed_epoch_seconds(runs: tuple[MeasuredRun, ...]) -> Fraction | None:
-    """The whole seconds of epoch 2; their mean when several runs were pooled."""
-    counted = (run for run in runs if 2 not in warmup_epochs(run.run))
-    second = (each for run in counted for each in run.run.epochs if each.epoch == 2)
-    seconds = [each.printed_seconds for each in second if each.printed_seconds is not None]
-    return Fraction(sum(seconds), len(seconds)) if seconds else None
-
-
-def printed_rate(runs: tuple[MeasuredRun, ...]) -> float | None:
-    """Images per second as the logs print them; the mean when several runs were pooled."""
-    rates = [rate for run in runs if (rate := run.run.printed_rate) is not None]
-    return math.fsum(rates) / len(rates) if rates else None
-
-
 # --------------------------------------------------------------------------- accuracy
 
 _NAMES = ("accuracy", "acc", "sparse_categorical_accuracy", "categorical_accuracy", "binary_accuracy")
@@ -397,9 +388,8 @@ def accuracies(metrics: Iterable[str]) -> list[str]:
 
 def accuracy_curves(run: MeasuredRun) -> tuple[AccuracyCurve, ...]:
     """Training and validation accuracy of a run, for every metric that is one; finite values only."""
-    names = accuracies(name for sample in run.run.epochs for name in sample.metrics)
     curves = []
-    for name in names:
+    for name in accuracies(name for sample in run.run.epochs for name in sample.metrics):
         told = ((each, fraction_of(name, value)) for each, value in finite(run, name))
         points = tuple(AccuracyPoint(s.epoch, top, s.line_of(name)) for s, top in told if top is not None)
         curves.append(AccuracyCurve(run=run, metric=name, validation=name.startswith("val_"), points=points))

@@ -305,13 +305,12 @@ def why_no_speedup(rows: Iterable[ResultRow]) -> str:
 def times_message(rows: Sequence[ResultRow]) -> str:
     """The times on the same devices: ``On 4 GPUs, a takes 49.56 s, b 50.82 s``."""
     timed = sorted((row for row in rows if row.epoch_seconds), key=lambda row: value_of(row.epoch_seconds))
-    said = [f"{_who(row)} {'takes ' if row is timed[0] else ''}{time_text(row)}" for row in timed]
+    names = [
+        clean(row.name if row.program is None else row.model) for row in timed
+    ]  # programs here have one size
+    said = [f"{who} {'takes ' * (not at)}{time_text(timed[at])}" for at, who in enumerate(names)]
     epoch = "an epoch of " if rows[0].program is None else ""
     return f"On {rows[0].counted}, {epoch}{', '.join(said)}" if said else ""
-
-
-def _who(row: ResultRow) -> str:
-    return clean(row.name if row.program is None else row.model)  # programs here have one size
 
 
 def program_message(rows: Sequence[ResultRow], families: Set[str] = frozenset()) -> str:
@@ -389,8 +388,7 @@ def law_lines(fits: Sequence[LawFit]) -> list[str]:
     of_all = "All of these: " if len({fit.baseline for fit in fits}) > 1 else ""
     lines = []
     for fit, sentence in zip(fits, fit_sentences(fits), strict=True):
-        lines.append(sentence)
-        lines += [f"  {remark}" for remark in fit.remarks if remark not in shared]
+        lines += [sentence, *(f"  {remark}" for remark in fit.remarks if remark not in shared)]
     return [*lines, *(f"{of_all}{remark}" for remark in shared)]
 
 

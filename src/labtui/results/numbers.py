@@ -20,7 +20,7 @@ from rich.cells import cell_len
 from labtui.domain.model import Interval, plural
 from labtui.domain.run import mark_words, run_numbers
 from labtui.results.grouping import devices
-from labtui.results.measured import fraction_of, newest_validated, validated
+from labtui.results.measured import MeasuredRun, fraction_of, newest_validated, validated
 from labtui.results.rows import ResultRow, is_step_time
 
 ABSENT = "–"
@@ -303,8 +303,12 @@ _EPOCHS = Column("epochs", epochs_text, number=False)
 def _accuracy_text(row: ResultRow) -> str:
     """The accuracy in validation of the newest run, with its number where several are pooled: ``4.8 % (run 13)``."""
     newest = newest_validated(row.members)
-    which = f" ({newest.who})" if newest and newest.run_id and len(row.members) > 1 else ""
-    return percent_text(validated(newest.run) if newest else None) + which
+    return percent_text(validated(newest.run) if newest else None) + _which(newest, row)
+
+
+def _which(run: MeasuredRun | None, row: ResultRow) -> str:
+    """The run of a row's number that is no mean, where several are pooled."""
+    return f" ({run.who})" if run and run.run_id and len(row.members) > 1 else ""
 
 
 ACCURACY = Column("val. accuracy", _accuracy_text, optional=True)
@@ -317,7 +321,7 @@ AS_PRINTED = (*_WHAT, *PRINTED)
 
 def _seconds_printed(row: ResultRow, unit: str = "") -> str:
     seconds = row.as_printed.epoch_seconds
-    return "" if seconds is None else f"{seconds:g}{unit}"
+    return "" if seconds is None else f"{seconds:g}{unit}{_which(row.printed_run, row)}"
 
 
 def as_printed_text(row: ResultRow) -> str:
@@ -414,12 +418,11 @@ def grid_text(
     Columns that do not fit into `width` cells go into further tables below, each with the first `naming` columns again.
     """
     widths = [max(map(cell_len, column)) for column in zip(*grid, strict=True)]
-    names = list(range(naming))
-    parts = [names[:]]
+    parts = [[*range(naming)]]
     for place in range(naming, len(widths)):
         needed = sum(widths[at] + _GAP for at in (*parts[-1], place)) - _GAP
         if width is not None and needed > width and len(parts[-1]) > naming:
-            parts.append(names[:])
+            parts.append([*range(naming)])
         parts[-1].append(place)
 
     def padded(line: Sequence[str], at: int) -> str:

@@ -136,9 +136,8 @@ def losses_text(rows: Sequence[ResultRow], clocks: Sequence[str], width: int | N
     causes = (*scaling.COLOUR_OF_PART, scaling.UNEXPLAINED)
     columns = (numbers.Column(cause, partial(_points_lost, cause), optional=True) for cause in causes)
     table = text_table(rows, (*ANSWER[: numbers.NAMING], numbers.EFFICIENCY, *columns), width)
-    shown = {
-        part.name: part.evidence for row in rows for part in scaling.lost_efficiency(row) if part.is_shown
-    }
+    parts = (part for row in rows for part in scaling.lost_efficiency(row) if part.is_shown)
+    shown = {part.name: part.evidence for part in parts}
     known = "; ".join(f"{cause}: from {evidence}" for cause, evidence in shown.items())
     remarks = [f"Points of efficiency lost by each cause ({known})."] if known else []
     for row, clock in zip(rows, clocks, strict=True):
@@ -152,9 +151,8 @@ def loss_remarks(row: ResultRow) -> Iterable[str]:
     The product of the POP project's metrics is the efficiency of a step.
     """
     rank = row.step_times.slowest_rank if row.step_times else None
-    if rank is not None and any(
-        part.name == scaling.WAITING_FOR_SLOWEST for part in scaling.lost_efficiency(row)
-    ):
+    waits = any(part.name == scaling.WAITING_FOR_SLOWEST for part in scaling.lost_efficiency(row))
+    if rank is not None and waits:
         yield f"The other GPUs wait for that of rank {rank}."
     mine, theirs = row.joules_per_image, row.baseline.joules_per_image if row.baseline else None
     if mine is not None and theirs is not None and theirs.lo > 0:

@@ -17,7 +17,7 @@ from labtui.domain.model import EpochSample, Interval, Program
 from labtui.domain.run import Mark
 from labtui.domain.tuning import distinguishing_words
 from labtui.results.grouping import CIFAR10_IMAGES, Configuration, LeftOut, devices
-from labtui.results.measured import AsPrinted, MeasuredRun, Origin, grouped, longest
+from labtui.results.measured import AsPrinted, MeasuredRun, Origin, grouped, longest, newest
 
 # Two-sided 95 % quantiles of Student's t for 1..30 degrees of freedom.
 _T95 = (
@@ -209,6 +209,16 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
         """The runs whose mean its numbers are: not one that is in progress beside one that ended."""
         read = {(each.source, each.run_id) for each in self.origins}
         return tuple(run for run in self.members if (run.source, run.run_id) in read) or self.members
+
+    @property
+    def printed_run(self) -> MeasuredRun | None:
+        """The run that it is "as printed": of its repeats the newest."""
+        return newest(run for run in self.pooled if run.printed(rate=self.from_rate) is not None)
+
+    @property
+    def printed(self) -> float | None:
+        """The seconds of epoch 2, or the rate, as the log of that run prints it."""
+        return None if self.printed_run is None else self.printed_run.printed(rate=self.from_rate)
 
     @property
     def first_run(self) -> int:

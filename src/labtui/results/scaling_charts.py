@@ -100,10 +100,9 @@ def points_of(family: str, rows: Sequence[ResultRow]) -> Iterable[Point]:
     """The marks of a family's charts; for an epoch time, the warm-up's where there is no steady one."""
     unit, view = specs.FAMILIES[family].unit, specs.FAMILIES[family].view
     ratio, whole = unit in _RATIOS, family in specs.OF_WHOLE
+    field = specs.OF_WHOLE.get(family) or ("shown" if view == "time" else view)
     for row in rows:
-        value: Interval | None = getattr(
-            row, specs.OF_WHOLE.get(family) or ("shown" if view == "time" else view)
-        )
+        value: Interval | None = getattr(row, field)
         told: dict[str, Any] = {"live": _moves(row) if ratio else row.live, "run": row.members[-1].run_id}
         hollow = value is None and family == "epoch-time"
         value = row.warmup_seconds if hollow else value

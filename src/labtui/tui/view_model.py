@@ -9,8 +9,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
-
 from labtui.domain.model import RunPhase
 from labtui.domain.state import OPEN, TRAINING, LabState, RunState
 from labtui.tui.guidance import sizes_of, unit_of
@@ -106,6 +104,8 @@ class ViewModel:
     def _numbers(self) -> dict[str, Any]:
         """The results and charts of the task's runs and of those they are compared with, cached until a run changes.
 
+        Each is pooled with its repeats in other tasks, as in `labtui results` and on the slides.
+
         Empty until a run of the task has been measured.
         """
         mine = runs_of(self.state, self.edition, self.task_id)
@@ -114,20 +114,20 @@ class ViewModel:
         from labtui.slurm.states import told_outcome
 
         # a job's end that Slurm told ends its runs before their logs are read
-        key = mine, [told_outcome(self.state.submissions[run.token].job) for run in mine]
+        ends = [told_outcome(each.job) for each in self.state.submissions.values()]
+        key = self.task_id, tuple(self.state.runs.values()), ends
         if self._cached[0] != key:
+            from labtui.lab.run_choice import results_of
             from labtui.results.catalogue import by_line, catalogue
             from labtui.results.charts import with_sizes
             from labtui.results.rows import renamed
             from labtui.session.labs import lab_results
 
             names = self.edition.names if self.edition is not None else {}
-            state = replace(self.state, runs={run.run_id: run for run in mine})
-            results = renamed(lab_results(state, self.edition), names)
+            results = renamed(results_of(lab_results(self.state, self.edition), mine), names)
             sizes = planned_sizes(self.edition.task(self.task_id) if self.edition is not None else None)
             marked = self.session.practice
-            found = (chart for chart in catalogue(results) if bool(chart.mark) is marked)
-            charts = tuple(with_sizes(chart, sizes) for chart in found)
+            charts = tuple(with_sizes(c, sizes) for c in catalogue(results) if bool(c.mark) is marked)
             alone = by_line(results, marked=marked, sizes=sizes)
             self._cached = key, {"results": results, "charts": charts, "alone": alone}
         return self._cached[1]
