@@ -349,7 +349,7 @@ def _check_data(ctx: _Context, _check: schema.DataCheck) -> Iterator[CheckItem]:
         paths = ", ".join(map(from_home, evidence.remote))
         yield CheckItem(sentence, evidence=f"seen on the cluster on {when:%Y-%m-%d %H:%M UTC}: {paths}")
     else:
-        yield CheckItem(sentence, "Data and container: not looked for yet. Press D.")
+        yield CheckItem(sentence, "Data and container: not looked for yet. Press D in labtui.")
 
 
 def _reads_data(run: RunState, ctx: _Context) -> bool:
