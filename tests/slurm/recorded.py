@@ -46,5 +46,5 @@ def queue_row(fields: dict[str, str]) -> str:
 
 def accounting_row(**fields: str) -> str:
     """A row of sacct's answer; fields that are not given are empty."""
-    values = dict.fromkeys(queue.ACCOUNTING_FIELDS, "") | fields
+    values = dict.fromkeys(queue.ACCOUNTING_FIELDS.split(","), "") | fields
     return "".join(value + queue.separators(NONCE)[1] for value in values.values()) + "\n"

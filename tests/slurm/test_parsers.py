@@ -161,7 +161,7 @@ def test_a_locale_warning_or_a_failed_accounting_does_not_freeze_the_display():
 
 def test_only_numbers_are_asked_of_accounting_and_no_details_of_the_queue():
     assert poll_queue(["12", "13; rm -rf ~", "$(id)"]).arguments[-1] == "12"
-    assert "C" not in queue.QUEUE_CODES and "C" not in NONCE, "%C would make squeue fetch details"
+    assert "C" not in queue.QUESTION[1] and "C" not in NONCE, "%C would make squeue fetch details"
 
 
 @pytest.mark.parametrize(("read_one", "texts"), [

@@ -28,28 +28,21 @@ ANSWER_LIMIT_S = 600.0
 _ORDER = ("publickey", "keyboard-interactive", "password")
 _PASSWORD = re.compile(r"passw", re.IGNORECASE)
 _NEW_PASSWORD = re.compile(r"\bnew\b.*passw", re.IGNORECASE)
-_PASSWORD_EXPIRED = re.compile(
-    r"password (has|is) expired|required to change your password|password change required"
+_REFUSALS = {
+    "password-expired": r"password (has|is) expired|required to change your password|password change required"
     r"|password must be changed|authentication token is no longer valid",
-    re.IGNORECASE,
-)
-_ACCOUNT_EXPIRED = re.compile(r"account (has |is )?(expired|disabled|locked|closed|inactive)", re.IGNORECASE)
-_MAINTENANCE = re.compile(
-    r"(?<!next )(?<!planned )(?<!scheduled )maintenance|mantenimiento|manteniment|going down|shutting down"
-    r"|log-?ins? (are |is )?(currently |temporarily )?(disabled|closed|not allowed|not permitted)",
-    re.IGNORECASE,
-)
+    "account-expired": r"account (has |is )?(expired|disabled|locked|closed|inactive)",
+    "maintenance": r"(?<!next )(?<!planned )(?<!scheduled )maintenance|mantenimiento|manteniment|going down"
+    r"|shutting down|log-?ins? (are |is )?(currently |temporarily )?(disabled|closed|not allowed|not permitted)",
+}
+"""By reason (see `failures.toml`): what servers say of it, in any case of letters; the first that fits counts."""
 
 
 def refusal_in(text: str, endpoint: Endpoint) -> LabError | None:
     """The error for a server's message on a login: maintenance, a closed account, an expired password; else None."""
     words = " ".join(printable(text).split())[-300:]
-    meanings = (
-        ("password-expired", _PASSWORD_EXPIRED),
-        ("account-expired", _ACCOUNT_EXPIRED),
-        ("maintenance", _MAINTENANCE),
-    )
-    reason = next((reason for reason, pattern in meanings if pattern.search(words)), None)
+    said = (reason for reason, pattern in _REFUSALS.items() if re.search(pattern, words, re.IGNORECASE))
+    reason = next(said, None)
     return failure(reason, host=endpoint.host, user=endpoint.user, words=words) if reason else None
 
 
@@ -196,9 +189,9 @@ class Login(msgspec.Struct):
         """Answer the server's prompts; called in paramiko's thread, so it must not raise."""
         self.server_words += f"{title}\n{instructions}\n"
         # Passwords are changed in a terminal, never through labtui.
+        expired = re.compile(_REFUSALS["password-expired"], re.IGNORECASE)
         self.must_change = any(
-            _PASSWORD_EXPIRED.search(f"{instructions}\n{text}") or _NEW_PASSWORD.search(text)
-            for text, _ in prompts
+            expired.search(f"{instructions}\n{text}") or _NEW_PASSWORD.search(text) for text, _ in prompts
         )
         answers: list[str] = []
         for text, echo in prompts:

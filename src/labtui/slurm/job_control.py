@@ -55,8 +55,11 @@ def _refusals() -> tuple[tuple[re.Pattern[str], SbatchAnswer], ...]:
 _PREFIX = re.compile(r"(?m)^((sbatch|srun|salloc|error|allocation failure|Batch job submission failed): ?)+")
 
 
-def classify(stderr: str) -> SbatchAnswer:
-    """The refusal in sbatch's standard error, with Slurm's own message as `detail`; `unclear` if it is not known."""
+def classify(stderr: str, out: str = "") -> SbatchAnswer:
+    """The refusal in sbatch's standard error, with Slurm's own message as `detail`; `unclear` if it is not known.
+
+    `out` may tell what is possible instead (see `known_alternatives`).
+    """
     words = _PREFIX.sub("", stderr).strip()
     # Site plugins put the useful sentence on a "Reason:" line.
     reason = re.search(r"^\s*Reason:\s*(.+)$", words, re.MULTILINE)
@@ -65,7 +68,9 @@ def classify(stderr: str) -> SbatchAnswer:
             if found := pattern.search(text):
                 said = next((line for line in text.splitlines() if pattern.search(line)), text).rstrip(".")
                 said = found.groupdict().get("said", said)
-                return replace(refusal, sentence=refusal.sentence.replace("{said}", said), detail=words)
+                sentence = refusal.sentence.replace("{said}", said)
+                hint = f"{refusal.hint} {known_alternatives(refusal.key, out)}".strip()
+                return replace(refusal, sentence=sentence, hint=hint, detail=words)
     last = (reason[1] if reason else words.rpartition("\n")[2]).rstrip(".")
     return SbatchAnswer(
         key="other",
@@ -115,9 +120,8 @@ def _read_test_only(result: CommandResult) -> SbatchAnswer:
     if result.status is None:
         sentence, hint = "Slurm gave no answer about this job script.", "Ask again in a moment."
         return SbatchAnswer(key=NO_ANSWER, sentence=sentence, hint=hint, wait=True)
-    refusal = classify(result.err)
-    hint = f"{refusal.hint} {known_alternatives(refusal.key, result.out)}".strip()
-    return replace(refusal, hint=hint, wait=refusal.wait or refusal.key == NO_ANSWER)
+    refusal = classify(result.err, result.out)
+    return replace(refusal, wait=refusal.wait or refusal.key == NO_ANSWER)
 
 
 # --------------------------------------------------------------------------- commands about a job

@@ -23,7 +23,7 @@ _ACCOUNTING = (
     ("end", "End"), ("elapsed", "ElapsedRaw"), ("minutes", "TimelimitRaw"), ("node", "NodeList"),
     ("partition", "Partition"), ("qos", "QOS"), ("comment", "Comment"), ("name", "JobName"),
 )  # fmt: skip
-ACCOUNTING_FIELDS = tuple(field for _, field in _ACCOUNTING)
+ACCOUNTING_FIELDS = ",".join(field for _, field in _ACCOUNTING)
 
 
 class Rows(NamedTuple):
@@ -53,8 +53,8 @@ def separators(nonce: str) -> tuple[str, str]:
     return f"\x1e{nonce}", f"\x1f{nonce}"
 
 
-QUEUE_CODES = " ".join(code for _, code in FIELDS)
-"""An argument of `ask_queue` in `sh/queue.sh`."""
+QUESTION = (f"{PROGRAM_LIMIT_S}", " ".join(code for _, code in FIELDS), ACCOUNTING_FIELDS)
+"""The limit and the fields that `sh/queue.sh` is given."""
 
 
 def parse_queue(text: str, nonce: str) -> Rows:
@@ -136,7 +136,7 @@ def poll_queue(vanished: Sequence[str] = ()) -> Call[QueueAnswer]:
     return Call(
         name="tick",
         script=shell_file("queue", "tick"),
-        arguments=(f"{PROGRAM_LIMIT_S}", QUEUE_CODES, ",".join(ACCOUNTING_FIELDS), gone),
+        arguments=(*QUESTION, gone),
         limit_s=PROGRAM_LIMIT_S * (2 if gone else 1) + 15,
         read=partial(_read_answer, asked_accounting=bool(gone)),
     )

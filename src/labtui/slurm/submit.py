@@ -23,7 +23,7 @@ import msgspec
 from labtui.domain.errors import RemoteFailure, SubmitRefused, failure
 from labtui.domain.model import JobView
 from labtui.slurm import queue
-from labtui.slurm.job_control import SbatchAnswer, classify, known_alternatives
+from labtui.slurm.job_control import SbatchAnswer, classify
 from labtui.slurm.probe import ASSOCIATION_FIELDS
 from labtui.slurm.remote_command import PROGRAM_LIMIT_S, TIMED_OUT, UNSET, Call, CommandResult, shell_file
 from labtui.slurm.values import job_id, number
@@ -88,15 +88,14 @@ def _read_submitted(result: CommandResult) -> str:
         return found
     if result.status == BLOCKED or was_cut_off(result.status):
         raise failure("submission-unanswered")
-    refusal = classify(result.err)
+    refusal = classify(result.err, result.out)
     if result.status == NO_DIRECTORY and refusal.key != "quota":
         raise failure("no-directory")
     if result.status == NOT_ASKED and refusal.key != "no-sbatch":
         raise failure("not-asked-slurm", wait=True)
     if refusal.unclear:
         raise RemoteFailure(refusal.sentence, refusal.hint)
-    hint = f"{refusal.hint} {known_alternatives(refusal.key, result.out)}".strip()
-    raise SubmitRefused(refusal.sentence, hint, wait=refusal.wait)
+    raise SubmitRefused(refusal.sentence, refusal.hint, wait=refusal.wait)
 
 
 def parse_submit(stdout: str, taken: Container[str] = ()) -> str | None:
@@ -189,13 +188,7 @@ def lookup(
     return Call(
         name="find",
         script=shell_file("queue", "lookup"),
-        arguments=(
-            control,
-            f"{PROGRAM_LIMIT_S}",
-            queue.QUEUE_CODES,
-            ",".join(queue.ACCOUNTING_FIELDS),
-            f"{first:d}",
-        ),
+        arguments=(control, *queue.QUESTION, f"{first:d}"),
         limit_s=3 * PROGRAM_LIMIT_S + 15,
         read=partial(_read_lookup, token=token, job_name=job_name, taken=taken, first=first),
         silence=("The search for the job gave no answer.", "labtui asks again."),

@@ -11,22 +11,13 @@ from msgspec.structs import replace
 
 from labtui.domain.model import EpochSample, Interval, Outcome, WorkUnit
 from labtui.domain.tuning import tuning_of
+from labtui.training_logs import spans
 from labtui.training_logs.keras_runs import APART, KERAS, KerasLines, are_apart, union
 from labtui.training_logs.patterns import RATES, grow_like_total, may_be_times_of_day, rate_of
 from labtui.training_logs.runs import NO_FACTS, GpuCount, ParsedRun, RunFacts, count_gpus, is_worse, median
 from labtui.training_logs.said import Begins, Ends, Epoch, Rate
-from labtui.training_logs.spans import (
-    BLOCK,
-    CLOCK,
-    COURSE,
-    IMAGENET,
-    ImagenetEpoch,
-    Opened,
-    RecordLines,
-    times_apart,
-)
 
-_PRINTS_NO = {KERAS: {"config", "trainer"}, COURSE: set[str]()}
+_PRINTS_NO = {KERAS: {"config", "trainer"}, spans.COURSE: set[str]()}
 """By form: what announces a training that prints no such lines; for other forms the course's settings."""
 _OF_ONE = ("model", "batch_size", "n_gpus")
 """Facts that do not change within a training."""
@@ -34,7 +25,7 @@ MAX_NOTES = 20
 MAX_LISTED = 1000
 SAME_RATE = 0.05
 """The rates of two ranks of one training differ by less than this share."""
-_TIMED = (KERAS, COURSE, IMAGENET, CLOCK, BLOCK, "pattern")
+_TIMED = (KERAS, spans.COURSE, spans.IMAGENET, spans.CLOCK, spans.BLOCK, "pattern")
 """Sources whose times are surely those of one epoch; a pattern of the student's own says so."""
 _TOTAL = "The times grow from line to line like a running total: only the first may be of one epoch."
 _DAYTIMES = "The times may be hours and minutes of the day: they count once one is less than the one before."
@@ -62,10 +53,10 @@ class OpenRun(msgspec.Struct):
     shift: int = 0  # added to numbers that count from 0
     images_line: int = 0
     measures: dict[int, dict[str, tuple[float, int]]] = {}  # metrics on lines of their own: value and line
-    records: RecordLines = msgspec.field(default_factory=RecordLines)
+    records: spans.RecordLines = msgspec.field(default_factory=spans.RecordLines)
     keras: KerasLines = msgspec.field(default_factory=KerasLines)
-    imagenet: ImagenetEpoch | None = None
-    began: Opened | None = None  # the epoch that the course's script, or an unread line, began last
+    imagenet: spans.ImagenetEpoch | None = None
+    began: spans.Opened | None = None  # the epoch that the course's script, or an unread line, began last
     rates: deque[Rate] = msgspec.field(default_factory=lambda: deque(maxlen=MAX_LISTED))
     out_of_data: int | None = None
     ended: bool = False
@@ -176,7 +167,7 @@ class OpenRun(msgspec.Struct):
         known = self.records.epochs.get(sample.epoch) or self.epochs.get(sample.epoch)
         process = self.restarted if self.opened_anew is None else self.opened_anew
         starts = known.starts_process if known is not None else process or not self.any_epoch
-        if clocked := sample.source in (CLOCK, BLOCK):
+        if clocked := sample.source in (spans.CLOCK, spans.BLOCK):
             self.records.reach = max(self.records.reach, sample.epoch + sample.count - 1)
         self.last = self.last if clocked else sample.epoch
         epochs = self.records.epochs if clocked else self.epochs
@@ -211,10 +202,8 @@ class OpenRun(msgspec.Struct):
 
     def refuse_parts(self, said: Epoch, line: int) -> None:
         """Refuse the run if a count rises from line to line of an epoch, in even steps: the times are of its parts."""
-        same = said.counts and said.form == self.form and not (self.restarted or self.refused)
-        for name, count in (
-            said.counts.items() if same and (said.number or 0) + self.shift == self.last else ()
-        ):
+        same = said.form == self.form and (said.number or 0) + self.shift == self.last
+        for name, count in said.counts.items() if same and not (self.restarted or self.refused) else ():
             last = self.counts.get(name, count)
             step = count - last
             if step > 0 and (last <= step or (step > 9 and last % step in (0, 1, step - 1))):
@@ -325,7 +314,8 @@ class OpenRun(msgspec.Struct):
         if self.keras.evaluates and self.outcome != "completed":
             self.success = True
             self.note("The training stopped before its planned epochs and went on to evaluate.")
-        unplanned = self.facts.epochs_planned is None and self.facts.program is None and self.form != COURSE
+        facts = self.facts
+        unplanned = facts.epochs_planned is None and facts.program is None and self.form != spans.COURSE
         if unplanned and self.begun == self.last:  # nothing of another epoch has begun
             self.success = not job_known
             self.note("The log does not say how many epochs were planned; its last epoch is complete.")
@@ -352,19 +342,14 @@ class OpenRun(msgspec.Struct):
     def view(self) -> ParsedRun:
         """The run as an immutable value."""
         records = self.records
-        next_one = records.open.number + max(1, records.open.count) if records.open else 0
-        if (
-            records.open
-            and (self.rates or self.last >= next_one)
-            and self.form
-            and not (records.epochs or self.ended)
-        ):
+        began = records.open if self.form and not (records.epochs or self.ended) else None
+        if began and (self.rates or self.last >= began.number + max(1, began.count)):
             return self._without_records().view()
         apart = self.apart | self._times_apart()
         numbers = () if self.refused else sorted((self.epochs.keys() | records.epochs.keys()) - apart.keys())
         samples = tuple(map(self.sample, numbers))
         notes = (*self.notes, *apart.values())[: 2 * MAX_NOTES]
-        told = ({"framework": self.form} if self.form in (KERAS, IMAGENET) else {}) | self.facts.given()
+        told = ({"framework": self.form} if self.form in (KERAS, spans.IMAGENET) else {}) | self.facts.given()
         unit: WorkUnit = next((RATES[name] for one in samples if (name := rate_of(one.metrics))), "images")
         if note := self._contradicted_images(samples):
             notes, told = (*notes, note), told | {"images": None}
@@ -403,14 +388,16 @@ class OpenRun(msgspec.Struct):
         """The run without MLPerf's records: these stop, so the printed epochs may be of another training."""
         kept = {name: getattr(self.facts, name) for name in ("epochs_planned", "practice", "small")}
         facts = RunFacts(framework=self.form, **kept)
-        return replace(self, records=RecordLines(), facts=facts, notes=[*self.notes, _RECORDS_STOP])
+        return replace(self, records=spans.RecordLines(), facts=facts, notes=[*self.notes, _RECORDS_STOP])
 
     def _times_apart(self) -> dict[int, str]:
         """The epochs whose time by the records contradicts the printed one, with a sentence each."""
         notes: dict[int, str] = {}
-        for number, clocked in self.records.epochs.items() if self.epochs else ():
-            if clocked.count == 1 and (printed := self.epochs.get(number)) is not None:
-                notes |= times_apart(number, (clocked.seconds, clocked.line), (printed.seconds, printed.line))
+        for number, timed in self.records.epochs.items() if self.epochs else ():
+            if timed.count == 1 and (printed := self.epochs.get(number)) is not None:
+                notes |= spans.times_apart(
+                    number, (timed.seconds, timed.line), (printed.seconds, printed.line)
+                )
         return notes
 
     def _contradicted_images(self, samples: tuple[EpochSample, ...]) -> str:
