@@ -74,7 +74,8 @@ class PracticeCluster:
         Raises:
             UsageError: there is no bash, which runs the job scripts.
         """
-        bash, keep = find_bash(), folder is not None
+        find_bash()
+        keep = folder is not None
         folder = Path(os.path.realpath(folder or tempfile.mkdtemp(prefix="labtui-practice-")))
         self.layout, self.site, self.train = Layout(folder), practice_site(), train
         self._state_file = StateFile(folder) if keep else None
@@ -85,22 +86,15 @@ class PracticeCluster:
         self._control = control_server(secret, self._answer)
         environment = self._environment(f"{self._control.server_address[1]}:{secret}")
         make_layout(self.layout, environment, real_data=train)
-        self.runner = JobRunner(
-            spool=self.layout.spool, environment=environment, ended=self._ended, keep=keep, folder=folder
-        )
+        self.runner = JobRunner(self.layout.spool, environment, self._ended, "" if keep else str(folder))
         # In real seconds, because labtui polls the queue in real seconds however fast this clock runs.
         min_job_age_s = MIN_JOB_AGE_S * self.clock.factor
         self.controller = Controller(self.site, self.runner, min_job_age_s=min_job_age_s)
         if saved:
             self.controller.restore(saved.jobs, saved.clock)
             self._save()
-        self._ssh = PracticeSSHServer(
-            user=self.site.user,
-            layout=self.layout,
-            environment={**environment, "PATH": os.environ.get("PATH", os.defpath)},
-            bash=bash,
-            disk_full=self._disk_is_full,
-        )
+        environment["PATH"] = os.environ.get("PATH", os.defpath)
+        self._ssh = PracticeSSHServer(self.layout, self.site.user, environment, self._disk_is_full)
         self._ssh.client_key.write_private_key_file(str(self.layout.identity))
         self._beating = threading.Thread(target=self._beat, name="practice-scheduler", daemon=True)
         self._beating.start()

@@ -27,21 +27,14 @@ class JobRunner:
     """Starts and signals the processes of job scripts for the controller."""
 
     def __init__(
-        self,
-        *,
-        spool: Path,
-        environment: Mapping[str, str],
-        ended: Callable[[int, int, int], None],
-        keep: bool,
-        folder: Path,
+        self, spool: Path, environment: Mapping[str, str], ended: Callable[[int, int, int], None], remove: str
     ) -> None:
-        self._spool = spool
-        self._environment = dict(environment)
-        self._ended = ended
+        """`ended` gets a job's ID, exit status and signal; `remove` is a folder to remove at the end, or ""."""
+        self._spool, self._environment, self._ended = spool, dict(environment), ended
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._lock = threading.Lock()
         self._watchdog = subprocess.Popen(
-            [sys.executable, "-I", "-S", *WATCHDOG, "" if keep else str(folder)],
+            [sys.executable, "-I", "-S", *WATCHDOG, remove],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -95,7 +88,7 @@ class JobRunner:
         with self._lock:
             process = self._processes.get(job_id)
         if process is not None and process.poll() is None:
-            _signal_group(process.pid, number)
+            signal_group(process.pid, number)
 
     def write_error(self, job: Job, line: str) -> None:
         """Append a line of slurmstepd to the job's standard error; a log that cannot be written is ignored."""
@@ -108,8 +101,8 @@ class JobRunner:
             processes = list(self._processes.values())
         for process in processes:
             if process.poll() is None:
-                _signal_group(process.pid, signal.SIGKILL)
-        with contextlib.suppress(OSError, BrokenPipeError):
+                signal_group(process.pid, signal.SIGKILL)
+        with contextlib.suppress(OSError):
             self._to_watchdog.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._watchdog.wait(10)
@@ -118,7 +111,7 @@ class JobRunner:
 
     def _wait(self, job_id: int, process: subprocess.Popen[bytes]) -> None:
         code = process.wait()
-        _signal_group(process.pid, signal.SIGKILL)  # the script's background processes
+        signal_group(process.pid, signal.SIGKILL)  # the script's background processes
         self._tell_watchdog(f"-{process.pid}\n")
         with self._lock:
             self._processes.pop(job_id, None)
@@ -164,8 +157,8 @@ class JobRunner:
         return {**self._environment, **job.environment, **known}
 
 
-def _signal_group(pid: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError, OSError):
+def signal_group(pid: int, number: int) -> None:
+    with contextlib.suppress(OSError):
         os.killpg(pid, number)
 
 

@@ -26,6 +26,7 @@ from paramiko.common import MSG_CHANNEL_REQUEST
 from paramiko.sftp import SFTP_FAILURE, SFTP_OK
 
 from labtui.practice.layout import Layout
+from labtui.practice.runner import find_bash, signal_group
 
 logging.getLogger("paramiko").addHandler(logging.NullHandler())  # else a client that disconnects is reported
 
@@ -52,7 +53,7 @@ class _Login(paramiko.ServerInterface):
         return paramiko.common.OPEN_SUCCEEDED if kind == "session" else refused
 
     def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
-        argv = [self.server.bash, "-c", command.decode("utf-8", "surrogateescape")]
+        argv = [find_bash(), "-c", command.decode("utf-8", "surrogateescape")]
         run = functools.partial(self.server.run, channel, argv)
         self.accepted = threading.Thread(target=run, name="practice-exec", daemon=True)
         return True
@@ -82,8 +83,7 @@ def _drain(source: IO[bytes], send: Callable[[bytes], None], process: subprocess
         while data := os.read(source.fileno(), 32768):
             send(data)
     except _GONE:  # the client's processes get SIGHUP, as from sshd
-        with contextlib.suppress(OSError):
-            os.killpg(process.pid, signal.SIGHUP)
+        signal_group(process.pid, signal.SIGHUP)
 
 
 class PracticeSSHServer:
@@ -93,15 +93,9 @@ class PracticeSSHServer:
     """
 
     def __init__(
-        self,
-        *,
-        user: str,
-        layout: Layout,
-        environment: Mapping[str, str],
-        bash: str,
-        disk_full: Callable[[], bool],
+        self, layout: Layout, user: str, environment: Mapping[str, str], disk_full: Callable[[], bool]
     ) -> None:
-        self.user, self.layout, self.bash, self.disk_full = user, layout, bash, disk_full
+        self.layout, self.user, self.disk_full = layout, user, disk_full
         self.host_key, self.client_key = paramiko.ECDSAKey.generate(), paramiko.ECDSAKey.generate()
         self.environment = dict(environment)
         self._transports: set[paramiko.Transport] = set()
@@ -186,8 +180,7 @@ class PracticeSSHServer:
         with self._lock:
             processes = list(self._processes)
         for process in processes:
-            with contextlib.suppress(OSError):
-                os.killpg(process.pid, signal.SIGKILL)
+            signal_group(process.pid, signal.SIGKILL)
 
 
 def confined(root: Path, home: Path, path: str) -> Path:
