@@ -172,8 +172,11 @@ class Controller:
             if job.state != RUNNING:
                 return
             wanted, job.wanted, job.kill_at = job.wanted, "", None
-            if wanted == PENDING:
-                self._requeue(job, now)
+            if wanted == PENDING:  # it is queued again
+                job.state, job.reason, job.all_nodes = PENDING, "BeginTime", ()
+                job.start_time = job.end_time = None
+                job.submit_time, job.begin = now, now + REQUEUE_DELAY_S
+                job.restarts += 1
                 return
             if not wanted and (status or number):  # Slurm reports no status for a job that it ended itself
                 job.exit_code = f"0:{number}" if number else f"{status}:0"
@@ -210,12 +213,6 @@ class Controller:
         self.runner.write_error(job, f"slurmstepd: error: {text} ***")
         job.kill_at = now + KILL_WAIT_S
         self.runner.signal(job.job_id, SIGTERM)
-
-    def _requeue(self, job: Job, now: float) -> None:
-        job.state, job.reason, job.all_nodes = PENDING, "BeginTime", ()
-        job.start_time = job.end_time = None
-        job.submit_time, job.begin = now, now + REQUEUE_DELAY_S
-        job.restarts += 1
 
     def _consider(self, job: Job, now: float) -> None:
         """Start a pending job, or set the reason why it cannot start yet."""
@@ -254,8 +251,7 @@ class Controller:
 
     def _start(self, job: Job, nodes: list[Node], running: list[Job], now: float) -> None:
         node = nodes[0]
-        here = [other for other in running if node.name in other.all_nodes]
-        taken = {number for other in here for number in other.gpu_numbers}
+        taken = {number for job in running if node.name in job.all_nodes for number in job.gpu_numbers}
         free = [number for number in range(node.gpus) if number not in taken]
         job.gpu_numbers = tuple(free[: job.request.gpus])
         job.state, job.reason, job.start_time = RUNNING, "None", now

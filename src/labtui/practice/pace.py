@@ -37,8 +37,7 @@ def published_rows(*editions: str) -> tuple[dict[str, Any], ...]:
             usual.setdefault(sweep["model"], sweep.get("options", []))
         for table in edition.get("published", ()):
             for row in table.pop("rows"):
-                whole = {"gpus": 1, "options": usual.get(table.get("model", ""), []), **table, **row}
-                found.append(whole)
+                found.append({"gpus": 1, "options": usual.get(table.get("model", ""), []), **table, **row})
     return tuple(found)
 
 
@@ -73,8 +72,8 @@ class Pace(msgspec.Struct, frozen=True):
         """Images or tokens per second on all GPUs: the nearest row's, scaled by the efficiency of the model's rows."""
         row = self._nearest_row()
         kept = self.efficiency()
-        alone = interpolate(kept, self.gpus) / interpolate(kept, row["gpus"])
-        return float(_rate(row) / row["gpus"] * self.gpus * alone)
+        scale = interpolate(kept, self.gpus) / interpolate(kept, row["gpus"])
+        return float(_rate(row) / row["gpus"] * self.gpus * scale)
 
     def first_s(self) -> float:
         """Seconds that the first epoch takes longer than the others."""
@@ -124,10 +123,8 @@ class Pace(msgspec.Struct, frozen=True):
 
 def _tuning(row: dict[str, Any]) -> frozenset[tuple[str, str]]:
     """The tuning of a row, else that of its model's trainings in the edition."""
-    own = row.get("tuning")
-    return frozenset(
-        tuning_of(own, own.get("variant", "")) if own else tuning_of(named_options(row["options"]))
-    )
+    options = row.get("tuning") or named_options(row["options"])
+    return frozenset(tuning_of(options, options.get("variant", "")))
 
 
 def _rate(row: dict[str, Any]) -> float:
@@ -240,11 +237,9 @@ def pi_ms(processes: int, intervals: int, *, sequential: bool, weak: bool) -> fl
     table = {row["processes"]: 1000 * row["seconds"] for row in rows}
     alone = table.pop(1)  # the sequential program
     share = intervals / (1 << 32) / (processes if weak else 1)
-    if sequential:
-        return _add_noise(alone * share)
-    return _add_noise(
-        share * (interpolate(table, processes) if processes > 1 else table[2] * (1 if weak else 2))
-    )
+    one = table[2] * (1 if weak else 2)  # a process of pi_mpi.c, which no table times
+    whole = alone if sequential else interpolate(table, processes) if processes > 1 else one
+    return _add_noise(whole * share)
 
 
 def jacobi_s(gpus: int, nx: int, ny: int, iterations: int, build: str) -> tuple[float, float]:

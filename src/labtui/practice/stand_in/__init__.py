@@ -146,9 +146,9 @@ def job_random(*more: str) -> random.Random:
     return random.Random("-".join(("0", os.environ.get("SLURM_JOB_ID", "0"), *more)))
 
 
-def _concatenate(parts: Sequence[Any], **_options: object) -> Recorded:
-    """`numpy.concatenate`, as far as the number of items goes."""
-    return Recorded("numpy.concatenate", [Call("concatenate", (), {})], sum(map(len, parts)))
+def sized(name: str, count: int) -> Recorded:
+    """The result of a call, which holds `count` items."""
+    return Recorded(name, [Call(name, (), {})], count)
 
 
 class FrameworkBase:
@@ -192,9 +192,9 @@ def install() -> None:
     """Replace the frameworks in this process."""
     from labtui.practice.stand_in import tensorflow, torch
 
-    KNOWN.update({"numpy.concatenate": _concatenate, "numpy.vstack": _concatenate})
-    KNOWN.update(tensorflow.NAMES)
-    KNOWN.update(torch.NAMES)
+    for name in ("numpy.concatenate", "numpy.vstack"):
+        KNOWN[name] = lambda parts, **_options: sized("concatenate", sum(map(len, parts)))
+    KNOWN.update(tensorflow.NAMES | torch.NAMES)
     RESULT_METHODS.update(torch.RESULT_METHODS)
     sys.meta_path.insert(0, _Finder())
 

@@ -21,7 +21,7 @@ from typing import Any
 from labtui.domain.tuning import named_options, tuning_of
 from labtui.practice import pace, stand_in
 from labtui.practice.pace import Pace, torch_memory_gib
-from labtui.practice.stand_in import Call, FrameworkBase, Recorded
+from labtui.practice.stand_in import FrameworkBase, Recorded, sized
 
 _VALIDATION = 2.5
 """How many times faster an image is in validation than in training."""
@@ -162,7 +162,7 @@ class Module(FrameworkBase):
         self._given = [list(each) if isinstance(each, Iterator) else each for each in args], kwargs
 
     def __call__(self, *inputs: Any, **_options: Any) -> Recorded:
-        return _sized("output", len(inputs[0]) if inputs else 1)
+        return sized("output", len(inputs[0]) if inputs else 1)
 
     def _same(self, *_args: object, **_options: object) -> Module:
         return self
@@ -173,7 +173,7 @@ class Module(FrameworkBase):
         return iter(())
 
     def parameters(self, *_args: object) -> Iterator[Recorded]:
-        yield _sized("parameters", _weights(self))
+        yield sized("parameters", _weights(self))
 
 
 class Layer(Module):
@@ -204,12 +204,7 @@ def _weights(part: Any) -> int:
 def _sampler(
     dataset: Sized, world: int = 1, _rank: int = 0, *, drop_last: bool = False, **_options: object
 ) -> Recorded:
-    return _sized("DistributedSampler", len(dataset) // world if drop_last else -(-len(dataset) // world))
-
-
-def _sized(name: str, count: int) -> Recorded:
-    """The result of a call, which holds `count` items."""
-    return Recorded(name, [Call(name, (), {})], count)
+    return sized("DistributedSampler", len(dataset) // world if drop_last else -(-len(dataset) // world))
 
 
 class DataLoader(FrameworkBase):
@@ -240,7 +235,7 @@ class DataLoader(FrameworkBase):
             STATE.seen += count
             if not self.drop_last:
                 time.sleep(STATE.step_s / STATE.batch * count / _VALIDATION)
-            yield _sized("images", count), _sized("labels", count)
+            yield sized("images", count), sized("labels", count)
 
 
 class Store:
@@ -310,5 +305,5 @@ NAMES: dict[str, Any] = {
     "torch.utils.data.DataLoader": DataLoader,
     "torch.utils.data.DistributedSampler": _sampler,
     "torch.utils.data.distributed.DistributedSampler": _sampler,
-    "torch.utils.data.Subset": lambda _dataset, indices: _sized("Subset", len(indices)),
+    "torch.utils.data.Subset": lambda _dataset, indices: sized("Subset", len(indices)),
 }
