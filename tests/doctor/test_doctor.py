@@ -128,7 +128,7 @@ def test_places():
 def test_what_was_not_looked_at_is_neither_fine_nor_missing():
     me = SimpleNamespace(user="me")
     line = SimpleNamespace(ask=lambda call: call.read(CommandResult(b"", b"", None)), endpoint=me)
-    seen: dict[str, bool] = {}
+    seen: dict[str, bool | str] = {}
     wanted = Requirements(data_dir="/d", container="/c", root="/r")
     found = list(_check_paths(line, PROFILE, wanted, probe(), seen.update))  # type: ignore[arg-type]
     assert statuses(found) == {"places": "skipped"} and seen == {}

@@ -16,7 +16,7 @@ from labtui.domain.profile import Queue
 from labtui.lab.plan import task_drafts
 from labtui.session.folder import LabFolder
 from labtui.session.lab_cluster import fix_check, site_words
-from labtui.session.labs import load_edition, requirements_of
+from labtui.session.labs import check_folder, load_edition, requirements_of
 from labtui.session.own_jobs import filled_in
 from labtui.session.session import Session
 from labtui.session.settings import Settings, load_profile, profile_of_host
@@ -128,7 +128,11 @@ def test_a_known_login_host_brings_its_profile(host, profile):
 @pytest.mark.cluster
 def test_fix_writes_what_the_doctor_found(student, tmp_path, capsys):
     folder = make_lab(tmp_path / "lab", student, student.port, account="nct_325")
-    assert main(["doctor", str(folder.path), "--fix", "--json"]) == 0, "later checks take what was written"
+    with Session.open(folder.path) as window:
+        assert main(["doctor", str(folder.path), "--fix", "--json"]) == 0, "what was written is used"
+        box, *_ = check_folder(folder, window.edition, window.state)
     assert folder.settings().account == student.account
     checks = {check["key"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
     assert {"gpu-job", "cpu-job"} <= set(checks), "both kinds of jobs that the lab has"
+    assert checks["data"]["status"] == "warning" and "do not count" in checks["data"]["fix"]
+    assert not box.done and box.missing == f"{checks['data']['sentence']} Press D in labtui."

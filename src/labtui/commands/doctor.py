@@ -46,7 +46,7 @@ def run_doctor(args: argparse.Namespace) -> int:
 
     profile, overrides, wanted, folder = chosen_cluster(args)
     checks = []
-    seen: dict[str, bool] = {}
+    seen: dict[str, bool | str] = {}
     fixing = folder if args.fix else None
     say("Checking the connection, the account and the paths ...")
     for check in examine(profile, overrides, wanted, TerminalPrompter(), seen.update, fixes=bool(fixing)):

@@ -25,15 +25,15 @@ from labtui.domain.profile import Profile, fill
 from labtui.preflight.files import alternative_path
 from labtui.slurm.job_control import check_options
 from labtui.slurm.job_script import load_lines
-from labtui.slurm.probe import SlurmProbe, paths_probe, slurm_probe
+from labtui.slurm.probe import SlurmProbe, from_home, paths_probe, slurm_probe
 
 SLOW_SHELL_S = 5.0
 CERTIFICATE_SOON_S = 2 * 3600
 REACH_LIMIT_S = 5.0
 """How long to try another host of the site if the login hosts do not answer."""
 
-OnPaths = Callable[[dict[str, bool]], None]
-"""Called with the remote paths that were checked, and whether they exist."""
+OnPaths = Callable[[dict[str, bool | str]], None]
+"""Called with the remote paths that were checked: whether they exist, or what is wrong with them ("" for nothing)."""
 
 
 def examine(
@@ -198,9 +198,12 @@ def _check_paths(
     if not probed.complete:
         yield findings.judge("places", "broken-off")
         return
-    on_paths({path: probed.paths[path].kind != "missing" for path in paths})
     own = (profile.data_dir, profile.container, profile.launch.container) if profile.status == "own" else ()
-    yield from check_paths(probed, filled, alternatives, practice=profile.status == "practice", own=own)
+    checks = list(check_paths(probed, filled, alternatives, practice=profile.status == "practice", own=own))
+    remarks = {from_home(check.path): "" if check.status == "ok" else check.sentence for check in checks}
+    there = {path: probed.paths[path].kind != "missing" for path in paths}
+    on_paths({path: found and remarks.get(from_home(path), True) for path, found in there.items()})
+    yield from checks
     if tests_python:
         yield check_python(profile.launch.python, wanted.framework, probed.python)
     elif image:

@@ -31,6 +31,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     """One finding. `key` is a stable word, `sentence` says what was found and what it means, `fix` what to do.
 
     `action` says what labtui can do about it; ``settings`` is to write `settings` under [cluster] in lab.toml.
+    `path` is that of the sentence, if it names one.
     """
 
     key: str
@@ -40,6 +41,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     fix: str = ""
     action: Action = ""
     settings: Mapping[str, str] = {}
+    path: str = ""
 
 
 @cache
@@ -63,6 +65,7 @@ def judge(
         fix=fix.format(**words),
         action=action or ("settings" if settings else ""),
         settings=settings or {},
+        path=str(words.get("path", "")),
     )
 
 

@@ -209,9 +209,10 @@ QUEUE_KEY = "queue"
 
 
 class PathStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a remote path exists, and when the cluster said so (UNIX seconds)."""
+    """Whether a remote path exists, and when the cluster said so (UNIX seconds); a `remark` says what is wrong."""
 
     there: bool
+    remark: str = ""
     at: Annotated[float, msgspec.Meta(ge=0, lt=2**33)]
 
 
@@ -324,10 +325,17 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
 
     # ------------------------------------------------------------------ the cluster
 
-    def with_paths(self, paths: Mapping[str, bool], at: float) -> LabState:
-        """Record which of these absolute remote paths exist, as the cluster said at `at` (UNIX seconds)."""
-        seen = {path: PathStatus(there=there, at=at) for path, there in paths.items()}
-        return replace(self, paths=MappingProxyType({**self.paths, **seen}))
+    def with_paths(self, paths: Mapping[str, bool | str], at: float) -> LabState:
+        """Record which of these absolute remote paths exist, as the cluster said at `at` (UNIX seconds).
+
+        A text is for a path that exists: what is wrong with it, or "". True keeps what was wrong with it before.
+        """
+        seen = dict(self.paths)
+        for path, said in paths.items():
+            kept = seen[path].remark if path in seen else ""
+            remark = kept if said is True else said or ""
+            seen[path] = PathStatus(there=said is not False, at=at, remark=remark)
+        return replace(self, paths=MappingProxyType(seen))
 
     def with_problem(self, key: str, error: LabError | None) -> LabState:
         """Set the problem with this key, or remove it (None)."""

@@ -344,6 +344,8 @@ def _check_data(ctx: _Context, _check: schema.DataCheck) -> Iterator[CheckItem]:
         yield CheckItem(sentence, evidence=shown, mark="" if mark == "small" else mark)  # the data are there
     elif gone:
         yield CheckItem(sentence, f"Not on the cluster: {', '.join(gone)}.")
+    elif wrong := " ".join(filter(None, (status.remark for status in evidence.remote.values()))):
+        yield CheckItem(sentence, f"{wrong} Press D in labtui.")
     elif evidence.remote:
         when = datetime.fromtimestamp(min(status.at for status in evidence.remote.values()), UTC)
         paths = ", ".join(map(from_home, evidence.remote))

@@ -184,7 +184,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """A call of one of the action methods of `Session`, with its arguments; or screens ask for the folder itself."""
 
     action: Literal[
-        "submit", "cancel", "end_after", "hold", "cancel_job", "refresh", "test", "look", "hand-over"
+        "submit", "cancel", "end_after", "hold", "cancel_job", "refresh", "test", "look", "note", "hand-over"
     ]
     run_id: int = 0
     minutes: int = 0
@@ -193,6 +193,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     draft: SubmissionDraft | None = None
     script: str | None = None
     paths: tuple[str, ...] = ()
+    seen: Mapping[str, bool | str] = {}
     accepted: tuple[AcceptedFinding, ...] = ()
 
 

@@ -317,9 +317,9 @@ class Session:
             return None
         return self._do(Request(action="look", paths=tuple(paths)))
 
-    def note_paths(self, paths: Mapping[str, bool]) -> None:
-        """Store whether remote paths exist, as the cluster said now."""
-        self._journal.change(lambda state: state.with_paths(paths, self.clock.wall()))
+    def note_paths(self, paths: Mapping[str, bool | str]) -> None:
+        """Store whether remote paths exist, as the cluster said now; `LabState.with_paths` says what a text means."""
+        self._do(Request(action="note", seen=paths))
 
     def choose(self, **choices: str) -> None:
         """Keep what the student chose on the screens for the next start. Does nothing if read-only."""
@@ -359,8 +359,9 @@ class Session:
         from labtui.slurm.job_control import cancel, check_script
         from labtui.slurm.probe import paths_exist
 
-        if request.action == "hand-over":
-            self.is_wanted, nothing = True, Future[Any]()
+        if request.action in ("hand-over", "note"):
+            self.is_wanted, nothing = self.is_wanted or request.action == "hand-over", Future[Any]()
+            self._journal.change(lambda state: state.with_paths(request.seen, self.clock.wall()))
             nothing.set_result(None)
             return "", nothing
         worker = self._running_worker()

@@ -410,7 +410,7 @@ class DoctorScreen(TextScreen):
         from labtui.session.labs import requirements_of
         from labtui.session.settings import overrides_of
 
-        session, seen = app.session, dict[str, bool]()
+        session, seen = app.session, dict[str, bool | str]()
         try:
             settings = session.settings
             wanted = requirements_of(session.folder, settings, session.profile)
