@@ -102,16 +102,12 @@ def settable(**settings: str) -> Check:
     return Check(key="x", title="X", status="problem", sentence="s", action="settings", settings=settings)
 
 
-def test_a_setting_that_a_check_corrects(folder):
+def test_what_a_check_corrects_in_the_settings_and_a_key_that_others_can_read(folder, tmp_path):
     folder.settings_path.write_text(folder.settings_path.read_text() + "\n# mine\n")
     assert "account = nct_345" in fix_check(settable(account="nct_345"), folder)
     assert folder.settings().account == "nct_345" and folder.settings().user == "me"
     assert "# mine" in folder.settings_path.read_text()
-
-
-def test_a_key_that_others_can_read(folder, tmp_path):
-    key = tmp_path / "id"
-    key.write_text("k")
+    (key := tmp_path / "id").write_text("k")
     key.chmod(0o644)
     assert "Only you" in fix_check(replace(settable(identity=str(key)), action="protect-key"), folder)
     assert key.stat().st_mode & 0o777 == 0o600
