@@ -151,6 +151,9 @@ def test_the_ideal_is_named_at_its_bar_and_no_two_ticks_of_percent_have_one_text
         points = Point(x=1, y=0.712), Point(x=2, y=most)
         line = make_chart("batch-accuracy", [Series(name="a", points=points)])
         assert add_chart(slide, line, (0, 0, 8, 4)).value_axis.tick_labels.number_format == form
+    even = [Series(name=f"{y}", points=(Point(x=0, y=y),)) for y in (0.04, -0.04)]  # a gain evens out a loss
+    even = make_chart("efficiency-loss", even, kind="bars", x_axis="names", x_ticks=((0, "2"),))
+    assert [[*each.values] for each in add_chart(slide, even, (0, 0, 8, 4)).series] == [[0.04], [-0.04]]
 
 
 @pytest.mark.parametrize("family", ["epochs", "efficiency", "laws"])

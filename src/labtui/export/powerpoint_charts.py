@@ -316,8 +316,9 @@ def _style_bars(chart: Any, spec: ChartSpec, box: Box, *, named: bool) -> None:
     side = xl.XL_LABEL_POSITION.INSIDE_END if inside else xl.XL_LABEL_POSITION.OUTSIDE_END
     side = xl.XL_LABEL_POSITION.CENTER if lost else side
     plot.gap_width, plot.overlap = 60, 100 if lost else -4
-    longest = max(sum(p.y for s in shown for p in s.points if p.x == x) for x, _ in spec.x_ticks)
-    scale = 6 / longest if box[3] > 0.8 + 0.8 * len(spec.x_ticks) else 0.0  # else a bar has room for one line
+    sums = [sum(p.y for s in shown for p in s.points if p.x == x) for x, _ in spec.x_ticks]
+    # 0: a bar has room for one line, or is no part of a whole (gains can even out losses)
+    scale = 6 / max(sums) if lost and box[3] > 0.8 + 0.8 * len(sums) else 0.0
     best, top = drawing.best_bar(spec), 1.15 * max(p.y + bounds(p)[1] for s in shown for p in s.points)
     for native, series in zip(plot.series, shown, strict=True):
         if series.role == "ideal":
