@@ -274,7 +274,7 @@ async def test_a_failed_run_says_what_to_do(session):
     session.feed(changes.ended(1, "oom", (advice,)))
     async with screens(session, size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: "failed: out of memory" in text_of(app))
-        first = [row for row in text_of(app).splitlines()[4:] if row.strip()]
+        first = [row for row in text_of(app).splitlines()[7:] if row.strip()]  # below the table
         assert "OOM when allocating" in first[0] and "line 31 of the log, run 1 on 1 GPU" in first[1]
         assert "Run 1 ran out of memory with a batch of 8,192 per GPU." in first[2]
         assert text_of(app).count("ran out of memory") == 1, "said once"

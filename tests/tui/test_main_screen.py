@@ -11,7 +11,7 @@ from textual.widget import Widget
 from textual.widgets._footer import FooterKey
 from textual.widgets._toast import ToastRack
 
-from labtui.domain.model import JobPhase, RunPhase
+from labtui.domain.model import Diagnosis, JobPhase, RunPhase
 from labtui.tui.app import LabApp
 from labtui.tui.guidance import instead_of_chart
 from labtui.tui.themes import roles
@@ -140,16 +140,26 @@ async def test_the_task_list_is_a_page_with_counts(filled_session, size):
         assert ViewModel(filled_session).task_id == "10.5", "but not before the task of a newer run"
 
 
-async def test_the_chart_of_the_others_stays_beside_a_run_that_failed(session):
+async def test_a_failed_run_moves_no_row_of_the_table_and_the_chart_stays(session):
     session.feed(*finished_runs("10.5", [spec(gpus=2), spec(gpus=4)]), *online())
-    session.feed(*finished_run("lt9", "10.5", 9, spec(), "9")[:3], changes.ended(9, "oom"))
+    oom = Diagnosis(kind="oom", line=8, text="OOM when allocating a tensor", advice="Use less.")
+    session.feed(*finished_run("lt9", "10.5", 9, spec(), "9")[:3], changes.ended(9, "oom", (oom,)))
     async with screens(session, "runs", size=(200, 55)) as (app, pilot):
-        chart = app.screen.query_one("#glance-chart")
-        await until(pilot, lambda: "out of memory" in text_of(app) and chart.region.width > 80)
-        await pilot.resize_terminal(120, 40)
-        await until(pilot, lambda: 30 < chart.region.width < 60)
+        chart, table = (app.screen.query_one(name) for name in ("#glance-chart", "#runs-table"))
+
+        await until(pilot, lambda: oom.text in text_of(app) and chart.region.width > 80)
         await pilot.press("c", "3")
         await until(pilot, lambda: "The one-GPU run failed: out of memory." in text_of(app))
+        await pilot.press("r")
+        for size, word in ((120, 40), oom.text), ((80, 24), oom.text), ((80, 24), "needs no"):
+            await pilot.resize_terminal(*size)
+            places = set()
+            for run, told in (1, "epochs   5"), (9, word):
+                app.choose_run(run)
+                await until(pilot, lambda run=run, told=told: app.view.run_id == run and told in text_of(app))
+                places.add(table.region)
+            assert len(places) == 1 and (chart.region.width > 30) is (size[0] == 120 or word != oom.text)
+            session.feed(*finished_run("lt10", "10.5", 10, spec(), "10") if size[0] == 80 else ())
 
 
 async def test_what_is_stored_is_painted_before_the_network_is_asked(filled_session, monkeypatch):

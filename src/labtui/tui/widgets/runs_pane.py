@@ -1,6 +1,7 @@
 """The runs pane: the result as a number and a sentence, a table of runs, a chart, and what the selected run does.
 
-If the selected run failed, a card at the top has the log's own error line, one sentence, advice and the keys.
+If the selected run failed, a card below the table has the log's own error line, one sentence, advice and the keys; if
+nothing is to be done about it, the facts of the run say so. No row of the table moves when another run is selected.
 """
 
 from rich.text import Text
@@ -32,10 +33,13 @@ _SPARKS = "▁▂▃▄▅▆▇█"
 
 
 class Glance(Horizontal):
-    """The chart beside the facts of the selected run; only the facts if the chart does not fit, else nothing."""
+    """The chart beside the facts of the selected run, or the log below these; without room nothing, not even a title.
+
+    A flat one has the facts and the log side by side, and no chart.
+    """
 
     def on_resize(self) -> None:
-        self.set_class(self.size.height < 3, "-stub")  # room for the titles only
+        self.set_class(self.size.height < 3, "-stub")
         self.set_class(self.size.height <= MIN_HEIGHT, "-flat")
 
 
@@ -43,7 +47,6 @@ class RunsPane(RunPane):
     """The result, the table of runs, and the chart and facts of the selected run."""
 
     def compose(self) -> ComposeResult:
-        yield PlainText(id="run-error")
         with Horizontal(id="result"):
             yield Digits(id="result-digits")
             yield PlainText(id="result-words")
@@ -52,12 +55,13 @@ class RunsPane(RunPane):
         self.watch(table, "cursor_coordinate", self._choose_run_at_cursor, init=False)
         yield table
         yield PlainText(id="runs-note")
+        yield PlainText(id="run-error")
         with Glance(id="glance"):
             with Vertical(id="glance-left"):
                 yield ChartView(id="glance-chart")
             with Vertical(id="glance-right"):
                 yield PlainText(id="run-facts")
-                with Vertical(id="glance-log"):
+                with Glance(id="glance-log"):
                     yield PlainText(id="glance-of")
                     yield TailView(id="glance-tail", can_focus=False, brief=True)
 
@@ -74,15 +78,12 @@ class RunsPane(RunPane):
         self._show_glance(view, styles)
         self.refresh_bindings()
 
-    # ------------------------------------------------------------------ the result, or the failure
+    # ------------------------------------------------------------------ the result
 
     def _show_result(self, view: View, styles: Roles) -> None:
-        failed = failed_line(view)
-        self.set_class(failed is not None, "-failed")
-        say(self, "#run-error", error_card(view, failed, styles, self.size.width) if failed else Text(""))
         shown, sentence, detail = result(view)
         number, _, unit = shown.partition(" ")
-        self.set_class(bool(number) and failed is None, "-result")
+        self.set_class(bool(number), "-result")
         digits = self.query_one(Digits)
         if digits.value != number:
             digits.update(number)
@@ -90,14 +91,19 @@ class RunsPane(RunPane):
         below = wrap(detail, max(20, self.size.width - 3 * len(number) - 4))
         say(self, "#result-words", beside.append("\n".join(f"    {part}" for part in below), styles.soft))
         tall = bool(number) and self.screen.has_class("-tall")  # the digits show the result
-        line = "" if tall or failed else headline(view)
+        line = "" if tall else headline(view)
         say(self, "#result-line", ink(line, "bold"))
         self.query_one("#result-line").display = bool(line)
 
-    # ------------------------------------------------------------------ chart and facts
+    # ------------------------------------------------------------------ the failure, chart and facts
 
     def _show_glance(self, view: View, styles: Roles) -> None:
         line, spec, failed = view.line, glance_chart(view), failed_line(view)
+        over = bool(
+            failed and spec and spec.measured and not remedy(view, failed).label
+        )  # the result is worth more
+        self.set_class(failed is not None and not over, "-failed")
+        say(self, "#run-error", error_card(view, failed, styles, self.size.width) if failed else Text(""))
         self.query_one("#glance").display = line is not None or spec is not None
         chart = self.query_one("#glance-chart", ChartView)
         chart.display = spec is not None
@@ -113,7 +119,10 @@ class RunsPane(RunPane):
             runs = run_numbers(sorted((line.run_id, *others))).lower()
             of = f"  of {runs}" if others else ("  following" if line.live else "")
             say(self, "#glance-of", ink("Log", "bold").append(of, styles.quiet))
-        say(self, "#run-facts", run_facts(view, line, busy, styles) if line is not None else Text(""))
+        facts = run_facts(view, line, busy, styles) if line is not None else Text("")
+        if failed is not None and over:
+            facts.append(f"\n\n{explain(failed)} {remedy(view, failed).reason}", styles.soft)
+        say(self, "#run-facts", facts)
         self.query_one("#glance-log").display = log is not None
         tail = self.query_one(TailView)
         tail.show_file(log, self.app.session.folder.path)
