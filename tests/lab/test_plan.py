@@ -8,7 +8,7 @@ from labtui.domain.model import Interval
 from labtui.domain.profile import Queue, fill
 from labtui.lab.expected_time import expectation, run_seconds, time_limit
 from labtui.lab.plan import PlanOverrides, planned_specs, task_drafts, with_queue
-from labtui.results.measured import own_options, sized_options
+from labtui.results.measured import sized_options
 from labtui.session.labs import load_edition
 from tests.lab.builders import EDITION, full, with_runs
 from tests.preflight.cases import PROFILE
@@ -70,18 +70,6 @@ def test_own_results_go_before_the_bands():
     long = lambda e: replace(e, seconds=Interval.exact(60.0)) if e.epoch == 5 else e  # noqa: E731
     slow = with_runs(full(), lambda run: replace(run, epochs=tuple(map(long, run.epochs))))
     assert expectation(draft, EDITION, slow.results.measured)[0].hi > 12 * 60, "all of them may take as long"
-
-
-@pytest.mark.parametrize(("script", "words", "known"), [
-    *(("mine.py", "--base 1 --epochs 3 --lr 9", True), ("mine.py", "--base 2", False)),
-    *(("mine.py", "--base 1 -v", False), ("b.py", "--base 1", False)),
-])  # fmt: skip
-def test_a_script_of_the_students_own_takes_the_time_of_the_same_command(script, words, known):
-    (run, *_), rows = task_drafts(EDITION, "10.5", PROFILE)[0].runs, full().results.measured
-    run = replace(run, script="mine.py", arguments=("--base", "1"))
-    told = own_options(replace(run, script=script, arguments=tuple(words.split())))
-    own = [replace(row, configuration=replace(row.configuration, tuning=told)) for row in rows]
-    assert [run_seconds(run, EDITION, each) is not None for each in (own, rows)] == [known, False]
 
 
 def test_another_batch_takes_as_long_for_the_same_images_within_what_its_steps_may_take():

@@ -248,3 +248,20 @@ def test_what_the_text_does_not_tell_is_read_from_the_log(bench):
     run = run_own(bench, "bash steps.sh", banner + keras_log(5, 4, 4, head=False, total=3))
     assert (run.spec.model, run.spec.n_gpus, run.spec.epochs, run.spec.unknown) == ("ResNet152", 2, 3, ())
     assert len(run.epochs) == 3 and run.outcome == "completed"
+
+
+@pytest.mark.parametrize("where", ["--n_gpus 1", "--device cpu"])
+def test_a_script_of_the_students_own_takes_the_time_of_the_same_command(bench, where):
+    """Its batch and its epochs, too, where the file leaves them open."""
+    log = b"".join(b"Epoch %d/3 - loss: 1.00 - time: 90.00s\n" % number for number in (1, 2, 3))
+    run_own(bench, f"python mine.py --base 1 {where}", log)
+    path, on_gpu = bench.path / "mystery.slurm", "cpu" not in where
+    for command, cpus, known in (
+        ("mine.py --base 1", 80, True), ("mine.py --base 1", 8, on_gpu), ("mine.py --base 2", 80, False),
+        ("mine.py --base 1 --epochs 3 --lr 9", 80, True), ("mine.py --base 1 -v", 80, False),
+        ("b.py --base 1", 80, False),
+    ):  # fmt: skip
+        path.write_text(OWN.format(f"python {command} {where}").replace("-c 80", f"-c {cpus}"))
+        made = bench.session.preview(own_draft(bench.session, path, given={"time": "2"}))
+        found = made.seconds and made.seconds.value, "short-limit" in {each.rule for each in made.findings}
+        assert found == ((20 + 3 * 90, True) if known else (None, False))

@@ -174,6 +174,8 @@ def test_a_students_own_file_goes_again_as_it_was_sent(bench):
     bench.session._journal.change(lambda state: state.with_submission(state.runs[1].token, **refused))
     said = retry_after(bench.session, 1).sentence
     assert said.startswith("No. own.slurm goes as it was sent;") and said.endswith(": No module named 'x'")
+    path.write_bytes(dict(draft.beside)["own.slurm"])
+    assert "as it was sent" not in retry_after(bench.session, 1).sentence
 
 
 @pytest.mark.parametrize("output", ["%x-%N.%j.out", "/dev/null"])

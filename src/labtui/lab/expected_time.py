@@ -30,7 +30,7 @@ def expectation(
     The student's own results (`rows`) take precedence over the edition's bands, and what their jobs took beside the
     epochs over the edition's start-up. Waiting in the queue is not included.
     """
-    whole = total([run_seconds(run, edition, rows) for run in draft.runs])
+    whole = total([run_seconds(run, edition, rows, draft.cpus * draft.nodes) for run in draft.runs])
     if whole is None:
         return None, None
     limit = draft.time_limit_minutes * 60.0 or whole.hi  # Slurm ends the job there
@@ -64,15 +64,16 @@ def total(parts: Sequence[Interval | None]) -> Interval | None:
     return Interval(sum(p.value for p in known), sum(p.lo for p in known), sum(p.hi for p in known))
 
 
-def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> Interval | None:
+def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow], cpus: int = 0) -> Interval | None:
     """The expected seconds of a run alone; those of a control run are those of its training with as many epochs.
 
     None if there is neither a measured nor a published time, or if a job file of the student's own does not say what
-    the run is. A script of the student's own takes the time of runs with the same script and options.
+    the run is. A script of the student's own takes the time of runs with the same script and options, on as many
+    `cpus` if on a CPU; those also tell a batch and epochs that the job file leaves open.
     """
-    if run.unknown:
-        return None
     own = run.script not in edition.run_scripts and not run.variant
+    if set(run.unknown) - ({"batch_size", "epochs"} if own else set()):
+        return None
     if run.is_control:
         run = replace(run, extra_args=without_option(run.extra_args, "--control"))
     if run.program is not None:
@@ -81,7 +82,7 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> In
         return total([found, baseline]) if measures_both and baseline is not None else found
     given = number(named_options((*run.arguments, *run.extra_args)).get("images", ""))
     images = None if own else given or images_of(edition, run.data_set, None)
-    tuning = own_options(run) if own else sized_options(run)
+    tuning = own_options(run, cpus) if own else sized_options(run)
     row = _matching_row(run, {run.model, run.called(edition.names).model}, rows, tuning, images)
     if row is not None:
         was, first = _epochs_seen(row), row.warmup_seconds
@@ -92,7 +93,9 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> In
         return None
     else:
         epoch, first = _from_bands(run, edition), _from_bands(run, edition, "first_epoch_seconds")
-    if epoch is None:
+    planned = [one.run.epochs_planned or 0 for one in row.members] if row is not None else []
+    epochs = run.epochs or max(planned, default=0)
+    if epoch is None or not epochs:
         return None
     theirs = row.configuration.images if row is not None else images_of(edition, run.data_set, None)
     if images and theirs and images != theirs:
@@ -109,7 +112,7 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> In
         usual = statistics.median_low(startups)
         start = Interval(usual, min(usual / MARGIN, *startups), max(usual * MARGIN, *startups))
     warm_up = first if first is not None else Interval(epoch.value * 2, epoch.lo, epoch.hi * 4)
-    return total([start, warm_up, epoch.scaled(max(0, run.epochs - 1))])
+    return total([start, warm_up, epoch.scaled(epochs - 1)])
 
 
 def _scaled(seconds: Interval | None, batch: int | None, run: RunSpec) -> Interval | None:
@@ -117,7 +120,7 @@ def _scaled(seconds: Interval | None, batch: int | None, run: RunSpec) -> Interv
 
     A GPU that is kept busy takes as long for the same images; the bounds include a time proportional to the steps.
     """
-    if seconds is None or not batch or run.program is not None:
+    if seconds is None or not batch or not run.batch_size or run.program is not None:
         return seconds
     ratio = batch / run.batch_size  # of the steps
     return Interval(seconds.value, seconds.lo * min(1, ratio), seconds.hi * max(1, ratio))

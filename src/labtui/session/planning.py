@@ -262,7 +262,7 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
         reason = f"{STARVES} {session.profile.more_memory(submission.cpus)}"
     elif minutes is not None:
         reason = f"The same settings again, with a limit of {minutes} min."
-    elif name := submission.job_file:
+    elif (name := submission.job_file) and not _is_as_sent(session, submission):
         reason = f"{reason} {name} goes as it was sent; to send it as it is now, submit it by its path."
     if run.outcome == "completed":
         reason = f"Run {run_id} is done. {reason}"
@@ -270,6 +270,12 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
         reason = f"{reason} Unless this is mended, it fails again: {cause}"
     draft = _redraft(session, submission, specs, minutes or submission.time_limit_minutes)
     return Proposal(drafts=(draft,), sentence=reason)
+
+
+def _is_as_sent(session: Session, submission: SubmissionState) -> bool:
+    """Whether the job file of a submission lies in `slurm/` and has not changed since."""
+    path, sent = session.folder.slurm / submission.job_file, session.files_of(submission.token)
+    return session.folder.has(path) and session.folder.read(path) == sent.get(sent_as(submission.job_file))
 
 
 def _propose_smaller_batch(

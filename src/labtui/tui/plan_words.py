@@ -266,7 +266,8 @@ def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
     if draft is not None and draft.form != "own" and draft.nodes > 1:
         gpus = f"{gpus} on {draft.nodes} nodes"
     done = plan.phase(spec) is RunPhase.DONE and not row.included  # how long it took is known
-    expected = None if unknown or done or plan.lacks_gpus else run_seconds(spec, plan.edition, plan.measured)
+    cpus = draft.cpus * draft.nodes if draft is not None else 0
+    expected = None if done or plan.lacks_gpus else run_seconds(spec, plan.edition, plan.measured, cpus)
     named = draft.job_name if draft is not None else UNKNOWN  # as in the list of runs
     per_gpu = f"{spec.per_gpu_batch:,}" if spec.device == "gpu" else words.NOTHING
     rate = spec.learning_rate if plan.is_own(row) else expected_learning_rate(plan.edition, spec)
