@@ -14,7 +14,7 @@ class Person:
         self.answers = {kind.replace("_", "-"): answer for kind, answer in answers.items()}
         self.questions: list[LoginQuestion] = []
 
-    def ask(self, question: LoginQuestion) -> str | None:
+    def __call__(self, question: LoginQuestion) -> str | None:
         self.questions.append(question)
         answer = self.answers.get(question.kind)
         if isinstance(answer, list):

@@ -214,7 +214,7 @@ def test_nothing_is_asked_when_stdin_is_no_terminal_and_a_question_is_wrapped(mo
     monkeypatch.setattr(sys, "stdin", io.StringIO("yes\nsecret\n"))
     prompter = TerminalPrompter()
     for kind in ("password", "passphrase", "code", "host-key"):
-        assert prompter.ask(LoginQuestion(kind=kind, text="Password:\x1b]0;x\x07", host="h")) is None
+        assert prompter(LoginQuestion(kind=kind, text="Password:\x1b]0;x\x07", host="h")) is None
     assert "\x1b" not in prompter.unasked
     monkeypatch.setattr(terminal, "window_width", lambda _stream: 40)
     assert terminal.read_line("The host's key is new. Is this fingerprint correct?") == "yes", (

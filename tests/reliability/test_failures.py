@@ -258,9 +258,9 @@ def question(kind: str, **values: object) -> LoginQuestion:
 def test_what_may_be_shown_is_read_from_the_line(monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", TextTerminal("y\n\nyes\n123456\n"))
     person = TerminalPrompter()
-    assert person.ask(question("host-key", echo=True, fingerprint="SHA256:x")) == "yes"
-    assert person.ask(question("code", echo=True)) == "123456"
-    assert person.ask(question("code", echo=True)) is None
+    assert person(question("host-key", echo=True, fingerprint="SHA256:x")) == "yes"
+    assert person(question("code", echo=True)) == "123456"
+    assert person(question("code", echo=True)) is None
     shown = capsys.readouterr()
     assert "\x1b" not in shown.err and not shown.out
     assert shown.err.count("What?") == 3  # each question once
@@ -269,5 +269,5 @@ def test_what_may_be_shown_is_read_from_the_line(monkeypatch, capsys):
 def test_secrets_are_read_without_an_echo(monkeypatch):
     monkeypatch.setattr(getpass, "getpass", lambda prompt, stream: "secret")
     monkeypatch.setattr(sys, "stdin", TextTerminal())
-    assert TerminalPrompter().ask(question("password")) == "secret"
+    assert TerminalPrompter()(question("password")) == "secret"
     assert "secret" not in f"{Secret('secret')!r} {Secret('secret')}"

@@ -123,7 +123,7 @@ async def test_questions_of_the_login_are_answered_from_another_thread(filled_se
             ("password", "[bold]Password[/]: ", {}), ("code", "Code: ", {"echo": True}),
             ("host-key", "Never seen before.", {"fingerprint": "SHA256:abc"}), ("password", "again", {}),
         ):  # fmt: skip
-            answers.append(prompter.ask(LoginQuestion(kind=kind, text=text, host=HOST, **more)))
+            answers.append(prompter(LoginQuestion(kind=kind, text=text, host=HOST, **more)))
 
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         thread = threading.Thread(target=ask)
@@ -152,7 +152,7 @@ async def test_questions_of_the_login_are_answered_from_another_thread(filled_se
         thread.join()
     assert answers == ["hush", "123", "yes", None]
     assert "\nmine\n" in (filled_session.folder.answers / "10.5.md").read_text()
-    assert prompter.ask(LoginQuestion(kind="password", text="too late", host=HOST)) is None
+    assert prompter(LoginQuestion(kind="password", text="too late", host=HOST)) is None
 
 
 async def test_help_and_palette(filled_session):

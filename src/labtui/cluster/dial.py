@@ -219,9 +219,8 @@ def fingerprint(key: bytes) -> str:
 
 def known_hosts_name(endpoint: Endpoint) -> str:
     """The name of a server in known_hosts: its HostKeyAlias, or host, with its port in brackets unless that is 22."""
-    return endpoint.host_key_alias or (
-        endpoint.host if endpoint.port == 22 else f"[{endpoint.host}]:{endpoint.port}"
-    )
+    host = endpoint.host if endpoint.port == 22 else f"[{endpoint.host}]:{endpoint.port}"
+    return endpoint.host_key_alias or host
 
 
 def known_keys(endpoint: Endpoint) -> tuple[KnownKey, ...]:
@@ -343,7 +342,7 @@ def _ask_student(endpoint: Endpoint, key_type: str, shown: str, prompter: Prompt
     published = _compare_published(endpoint, shown)
     text = f"{name} is not in known_hosts. Its {key_type} key is {shown}. {published}Is this fingerprint correct?"
     question = LoginQuestion(kind="host-key", text=text, host=endpoint.host, echo=True, fingerprint=shown)
-    answer = prompter.ask(question)
+    answer = prompter(question)
     if answer is None or answer.strip().lower() not in ("yes", shown.lower()):
         raise failure("not-accepted", host=endpoint.host, shown=shown)
 

@@ -173,7 +173,7 @@ def _load(path: Path, endpoint: Endpoint, prompter: Prompter) -> paramiko.PKey:
             break
         again = "That passphrase does not unlock it. " if attempt else ""
         text = f"{again}Passphrase of {path}:"
-        reply = prompter.ask(LoginQuestion(kind="passphrase", text=text, host=endpoint.host))
+        reply = prompter(LoginQuestion(kind="passphrase", text=text, host=endpoint.host))
         if reply is None:
             raise failure("key-locked", path=path)
         answer = Secret(reply)

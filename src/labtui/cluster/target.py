@@ -11,9 +11,9 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 import msgspec
 import platformdirs
@@ -108,21 +108,11 @@ class LoginQuestion(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str = ""
 
 
-class Prompter(Protocol):
-    """Asks the student a login question. Called from the connecting thread or from paramiko's."""
+Prompter = Callable[[LoginQuestion], str | None]
+"""Asks the student a login question; None if the student refuses or nobody can be asked.
 
-    def ask(self, question: LoginQuestion) -> str | None:
-        """The answer; None if the student refuses or nobody can be asked."""
-        ...
-
-
-class NonInteractivePrompter:
-    """Refuses every question: for scripts and pipes, where nobody can be asked."""
-
-    def ask(self, question: LoginQuestion) -> str | None:
-        """Always None."""
-        del question
-        return None
+Called from the connecting thread or from paramiko's.
+"""
 
 
 class Secret(msgspec.Struct, frozen=True):
@@ -197,9 +187,8 @@ def _jumps(proxy_jump: str, overrides: Overrides, profile: Profile, depth: int) 
         raise failure("jump-loop")
     # These were given for the login host, not for the hosts on the way.
     files_only = replace(overrides, host="", port=None, user="", identity="", host_key="")
-    first, *others = [
-        _endpoint(name.strip(), files_only, profile, depth + 1) for name in proxy_jump.split(",")
-    ]
+    names = map(str.strip, proxy_jump.split(","))
+    first, *others = (_endpoint(name, files_only, profile, depth + 1) for name in names)
     return (*first.jumps, first, *others)  # only the first hop of a list is reached by its own jumps
 
 

@@ -109,7 +109,7 @@ class TerminalPrompter:
     def __init__(self) -> None:
         self.unasked: str = ""
 
-    def ask(self, question: LoginQuestion) -> str | None:
+    def __call__(self, question: LoginQuestion) -> str | None:
         """The answer, or None if there is none."""
         if not at_terminal():
             self.unasked = printable(question.text)

@@ -46,15 +46,6 @@ class KeySetup(NamedTuple):
     login: str
 
 
-class _KeyOnly(NamedTuple):
-    """A prompter for a login with the key only: it refuses to answer questions for passwords and codes."""
-
-    prompter: Prompter
-
-    def ask(self, question: LoginQuestion) -> str | None:
-        return self.prompter.ask(question) if question.kind in {"passphrase", "host-key"} else None
-
-
 def default_key() -> Path:
     """The key file in ``~/.ssh`` to use: the first that exists, else the one to make."""
     folder = Path.home() / ".ssh"
@@ -114,7 +105,10 @@ def set_up_key(
         make_key(path, passphrase or "", f"labtui@{platform.node() or 'laptop'}")
     public = _read_public(path)
     with_key = replace(overrides, identity=str(path))
-    key_only = _KeyOnly(prompter)
+
+    def key_only(question: LoginQuestion) -> str | None:
+        return prompter(question) if question.kind in {"passphrase", "host-key"} else None
+
     try:  # the server may have the public half already
         return KeySetup(made, False, _login(profile, with_key, key_only))
     except LoginRefused as refusal:

@@ -105,7 +105,10 @@ def expand(text: str) -> list[str]:
 
 
 class Program(msgspec.Struct, frozen=True):
-    """A command's options: by long name, "=" if it takes a value, else ""; and the long name of each letter."""
+    """A command's options: by long name, "=" if it takes a value, else ""; and the long name of each letter.
+
+    A letter of an option that the command does not have is unknown.
+    """
 
     name: str
     takes: Mapping[str, str]
@@ -124,14 +127,11 @@ class Program(msgspec.Struct, frozen=True):
 
 _OPTIONAL = batch_script.LONG_OPTIONS - batch_script.FLAGS - batch_script.VALUED | {"kill-on-bad-exit"}
 """Options with an optional value, which must follow after "="."""
-SBATCH = Program(
-    "sbatch",
-    {name: ("=" if name in batch_script.VALUED else "") for name in batch_script.LONG_OPTIONS},
-    batch_script.SHORT_OPTIONS,
-)
+_SBATCH_TAKES = {name: ("=" if name in batch_script.VALUED else "") for name in batch_script.LONG_OPTIONS}
+SBATCH = Program("sbatch", _SBATCH_TAKES, batch_script.SHORT_OPTIONS)
 _NOT_SRUNS = {"parsable", "requeue", "no-requeue", "test-only", "wrap", "wait", "input"}
 _SRUN_TAKES = {
-    **{name: takes for name, takes in SBATCH.takes.items() if name not in _NOT_SRUNS},
+    **{name: takes for name, takes in _SBATCH_TAKES.items() if name not in _NOT_SRUNS},
     **dict.fromkeys(("cpu-bind", "mpi", "wait"), "="),
     **dict.fromkeys(("disable-status", "exact", "kill-on-bad-exit", "label", "overlap", "unbuffered"), ""),
 }
@@ -139,9 +139,7 @@ _SRUN_LETTERS = {
     **batch_script.SHORT_OPTIONS, "K": "kill-on-bad-exit", "W": "wait", "X": "disable-status", "l": "label",
     "u": "unbuffered",
 }  # fmt: skip
-SRUN = Program(
-    "srun", _SRUN_TAKES, {letter: name for letter, name in _SRUN_LETTERS.items() if name in _SRUN_TAKES}
-)
+SRUN = Program("srun", _SRUN_TAKES, _SRUN_LETTERS)
 
 
 def parse_argv(argv: Sequence[str], program: Program = SBATCH) -> tuple[dict[str, str], list[str]]:
@@ -157,8 +155,8 @@ def parse_argv(argv: Sequence[str], program: Program = SBATCH) -> tuple[dict[str
         glued = word.startswith("--") and bool(equals) and name in _OPTIONAL
         options |= {name: value} if glued else {}
         plain.append(f"--{name}" if glued else word)
-    takes = {letter: program.takes.get(name) == "=" for letter, name in program.letters.items()}
-    short = "".join(letter + (":" if value else "") for letter, value in takes.items())
+    letters = ((letter, program.takes.get(name)) for letter, name in program.letters.items())
+    short = "".join(letter + takes.replace("=", ":") for letter, takes in letters if takes is not None)
     try:
         read = getopt.gnu_getopt if program.anywhere else getopt.getopt
         found, rest = read(plain, short, [name + mark for name, mark in program.takes.items()])

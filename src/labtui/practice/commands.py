@@ -45,9 +45,9 @@ def answer(program: str, call: Call, control: Controller, now: float) -> Answer:
     return 0, "".join(f"{line}\n" for line in lines), ""
 
 
-def _matches(job: Job, options: Mapping[str, str]) -> bool:
-    """Whether the options select a job."""
-    return "jobs" not in options or str(job.job_id) in options["jobs"].split(",")
+def _named(jobs: Iterable[Job], options: Mapping[str, str]) -> list[Job]:
+    """The jobs that ``--jobs`` names; all of them without it."""
+    return [job for job in jobs if "jobs" not in options or str(job.job_id) in options["jobs"].split(",")]
 
 
 # ------------------------------------------------------------------------------- squeue, sacct, scancel
@@ -55,16 +55,14 @@ def _matches(job: Job, options: Mapping[str, str]) -> bool:
 
 def squeue(parsed: ParsedCall) -> Iterable[str]:
     """``squeue`` as Slurm 22.05 answers it."""
-    options, jobs = parsed.options, parsed.control.in_queue(parsed.now)
+    options = parsed.options
+    jobs = _named(parsed.control.in_queue(parsed.now), options)
     if options.get("sort") == "-i":
         jobs.sort(key=lambda job: -job.job_id)
     form = options.get("format") or "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
     rows = [] if "noheader" in options else [HEADINGS]
-    rows += [
-        queue_row(job, parsed.call.environment, parsed.control, parsed.now)
-        for job in jobs
-        if _matches(job, options) and (options.get("states") == "all" or not job.finished)
-    ]
+    shown = (job for job in jobs if options.get("states") == "all" or not job.finished)
+    rows += [queue_row(job, parsed.call.environment, parsed.control, parsed.now) for job in shown]
     return [formatted(form, row) for row in rows]
 
 
@@ -76,11 +74,8 @@ def sacct(parsed: ParsedCall) -> Iterable[str]:
     if "" in names:
         raise CommandError(f'sacct: error: Invalid field requested: "{columns[names.index("")]}"\n')
     rows = [] if "noheader" in options else [dict(zip(FIELDS, FIELDS, strict=True))]
-    rows += [
-        account_row(job, parsed.call.environment, parsed.now)
-        for job in parsed.control.accounting()
-        if _matches(job, options)
-    ]
+    jobs = _named(parsed.control.accounting(), options)
+    rows += [account_row(job, parsed.call.environment, parsed.now) for job in jobs]
     mark = options.get("delimiter", "|")
     tail = mark if "parsable" in options else ""
     return [mark.join(row[name] for name in names) + tail for row in rows]

@@ -112,12 +112,9 @@ class Pace(msgspec.Struct, frozen=True):
         several = [row for row in self._rows() if row["gpus"] > 1]
         if not several:
             return {1: 1.0}
-        alike = (_tuning(several[0]), several[0].get("data_set"))
-        rates = {
-            row["gpus"]: _rate(row) / row["gpus"]
-            for row in self._rows()
-            if (_tuning(row), row.get("data_set")) == alike
-        }
+        first = (_tuning(several[0]), several[0].get("data_set"))
+        alike = (row for row in self._rows() if (_tuning(row), row.get("data_set")) == first)
+        rates = {row["gpus"]: _rate(row) / row["gpus"] for row in alike}
         return {gpus: rate / rates[min(rates)] for gpus, rate in rates.items()}
 
 

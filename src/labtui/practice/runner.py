@@ -53,10 +53,8 @@ class JobRunner:
         script.touch(0o700)
         try:
             with contextlib.ExitStack() as files:
-                out, err = (
-                    files.enter_context(_open_log(path, append=job.request.append))
-                    for path in (job.stdout, job.stderr)
-                )
+                logs = (_open_log(path, append=job.request.append) for path in (job.stdout, job.stderr))
+                out, err = map(files.enter_context, logs)
                 process = subprocess.Popen(
                     [find_bash(), "-p", GATE, str(script), *job.arguments],
                     cwd=job.request.work_dir,

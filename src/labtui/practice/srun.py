@@ -50,9 +50,8 @@ def plan_step(argv: Sequence[str], environment: Mapping[str, str]) -> JobStep:
     tasks = _tasks(options, environment, nodes)
     available = int(environment.get("SLURM_CPUS_ON_NODE", "1")) * nodes
     if tasks * (requested_cpus or 1) > available and "overcommit" not in options:
-        raise command_line.CommandError(
-            f"srun: error: Unable to create step for job {job}: More processors requested than permitted\n"
-        )
+        why = f"Unable to create step for job {job}: More processors requested than permitted"
+        raise command_line.CommandError(f"srun: error: {why}\n")
     names = command_line.expand(environment.get("SLURM_JOB_NODELIST", "")) or ["localhost"]
     return JobStep(tuple(command), tasks, requested_cpus, options, tuple(names[:nodes]))
 
@@ -87,21 +86,18 @@ def run_step(step: JobStep, number: int) -> int:
     processes: dict[int, subprocess.Popen[bytes]] = {}
     ends: dict[int, int] = {}
     with contextlib.ExitStack() as files:
-        outputs = {
-            stream: files.enter_context(Path(step.options[option]).open("wb", buffering=0))
-            for stream, option in (("stdout", "output"), ("stderr", "error"))
-            if option in step.options
-        }
+        named = {name: path for name, path in step.options.items() if name in ("output", "error")}
+        outputs = {name: files.enter_context(Path(named[name]).open("wb", buffering=0)) for name in named}
         for task in range(step.tasks):
             try:
                 processes[task] = subprocess.Popen(
-                    [program, *step.command[1:]],
+                    step.command,
                     executable=found,
                     cwd=step.options.get("chdir"),
                     env=_environment(step, number, task),
                     stdin=subprocess.DEVNULL,
-                    stdout=outputs.get("stdout"),
-                    stderr=outputs.get("stderr"),
+                    stdout=outputs.get("output"),
+                    stderr=outputs.get("error"),
                 )
             except OSError as trouble:
                 say(f"slurmstepd-{step.place(task)[1]}: error: execve(): {found}: {trouble.strerror}")
@@ -114,9 +110,8 @@ def run_step(step: JobStep, number: int) -> int:
     for (node, status), tasks in alike.items():
         if status:
             how = f"Exited with exit code {status}" if status > 0 else signal.strsignal(-status)
-            say(
-                f"srun: error: {node}: task{'s' if len(tasks) > 1 else ''} {command_line.ranges(tasks)}: {how}"
-            )
+            which = f"task{'s' if len(tasks) > 1 else ''} {command_line.ranges(tasks)}"
+            say(f"srun: error: {node}: {which}: {how}")
     if any(-status in FORCED for status in ends.values()):
         say(f"srun: Force Terminated StepId={os.environ['SLURM_JOB_ID']}.{number}")
     return max(128 - status if status < 0 else status for status in ends.values())

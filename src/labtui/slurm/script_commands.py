@@ -92,11 +92,9 @@ def _run_all(shell: _Shell, statements: Sequence[Command]) -> None:
         loop = _FOR.match(statement.text)
         at += 1
         if re.match(r"\s*(?:while|until)\b", statement.text):  # what its body changes has many values
-            body = (
-                _ASSIGN.match(_KEYWORD.sub("", each.text))
-                for each in statements[at : _end_of_loop(statements, at)]
-            )
-            shell.variables |= {each[1]: f"${each[1]}" for each in body if each}
+            body = statements[at : _end_of_loop(statements, at)]
+            assigned = (_ASSIGN.match(_KEYWORD.sub("", each.text)) for each in body)
+            shell.variables |= {each[1]: f"${each[1]}" for each in assigned if each}
         if loop is None:
             _run_statement(shell, statement)
             continue

@@ -5,7 +5,7 @@ missing; `refused` says which and why.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 from msgspec.structs import replace
@@ -76,13 +76,12 @@ def _read_site(result: CommandResult) -> SiteProbe:
     }  # fmt: skip
     refused = {programs[name]: words for name, words in result.refused(*programs).items()}
     partitions = parse_partitions(out.get("partitions", ""))
+    config = re.findall(r"^[ \t]*(\S+)[ \t]*=[ \t]*(.*?)[ \t]*$", out.get("config", ""), re.MULTILINE)
     lines = out.get("modules", "").splitlines()  # of `module -t avail`, with headings
     names = (line.strip().removesuffix("(default)").strip() for line in lines)
     return SiteProbe(
         partitions=_with_nodes(partitions, out.get("nodes", "") if "sinfo" not in refused else ""),
-        config=dict(
-            re.findall(r"^[ \t]*(\S+)[ \t]*=[ \t]*(.*?)[ \t]*$", out.get("config", ""), re.MULTILINE)
-        ),
+        config=dict(config),
         default_account=(out.get("account", "").split() or [""])[0] if "sacctmgr" not in refused else "",
         programs=tuple(out.get("programs", "").split()),
         modules=tuple(dict.fromkeys(name for name in names if re.fullmatch(r"[\w.+-]+(/[\w.+-]+)*", name))),
@@ -98,33 +97,29 @@ def _read_site(result: CommandResult) -> SiteProbe:
 # --------------------------------------------------------------------------- partitions
 
 
-def parse_partitions(text: str) -> tuple[SitePartition, ...]:
+def parse_partitions(text: str) -> Iterator[SitePartition]:
     """The partitions in ``scontrol --oneliner show partition``, whose totals are divided by the number of nodes."""
-    found = []
     for line in text.splitlines():
         words = dict(re.findall(r"(?:^|\s)(\w+)=(\S*)", line))
         if not words.get("PartitionName"):
             continue
         nodes = _count(words.get("TotalNodes", ""))
         resources = dict(part.partition("=")[::2] for part in words.get("TRES", "").split(","))
-        found.append(
-            SitePartition(
-                name=words["PartitionName"],
-                up=words.get("State", "UP") == "UP",
-                default=words.get("Default") == "YES",
-                max_seconds=duration_seconds(words.get("MaxTime", "")),
-                max_nodes=_count(words.get("MaxNodes", "")),
-                cpus=_per_node(_count(words.get("TotalCPUs", "")), nodes),
-                gpus=_per_node(_count(resources.get("gres/gpu", "")), nodes),
-                accounts=_names(words.get("AllowAccounts", "ALL")),
-                qos=_names(words.get("AllowQos", "ALL")),
-                nodes_from="scontrol show partition (the sums, divided by its nodes)",
-            )
+        yield SitePartition(
+            name=words["PartitionName"],
+            up=words.get("State", "UP") == "UP",
+            default=words.get("Default") == "YES",
+            max_seconds=duration_seconds(words.get("MaxTime", "")),
+            max_nodes=_count(words.get("MaxNodes", "")),
+            cpus=_per_node(_count(words.get("TotalCPUs", "")), nodes),
+            gpus=_per_node(_count(resources.get("gres/gpu", "")), nodes),
+            accounts=_names(words.get("AllowAccounts", "ALL")),
+            qos=_names(words.get("AllowQos", "ALL")),
+            nodes_from="scontrol show partition (the sums, divided by its nodes)",
         )
-    return tuple(found)
 
 
-def _with_nodes(partitions: tuple[SitePartition, ...], text: str) -> tuple[SitePartition, ...]:
+def _with_nodes(partitions: Iterable[SitePartition], text: str) -> tuple[SitePartition, ...]:
     """The partitions with what ``sinfo`` says about their nodes; those that only ``sinfo`` names are added."""
     rows: dict[str, list[list[str]]] = {}
     for line in text.splitlines():

@@ -212,11 +212,8 @@ def _read_lookup(
     rows = (*queued.rows, *accounting.rows)
     # Accounting may learn a job's comment only at its end, so the queue's row of the same job decides for both.
     others = {row.job_id for row in rows if is_of_another(row, token, job_name)}
-    found = [
-        int(row.job_id)
-        for row in rows
-        if token_of(row) == token or (by_name and row.name == job_name and row.job_id not in others)
-    ]
+    named = {row.job_id for row in rows if by_name and row.name == job_name} - others
+    found = [int(row.job_id) for row in rows if token_of(row) == token or row.job_id in named]
     started = parse_submit(out.get("started", ""))
     receipts = (attempt.job_id for attempt in tried if attempt.job_id not in {None, *others})
     # Slurm keeps records of some refused submissions, too; the latest record counts.

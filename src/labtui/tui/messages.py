@@ -40,7 +40,7 @@ class ScreenPrompter:
         """Stop answering: pending questions and later ones get None."""
         self._closed.set()
 
-    def ask(self, question: Any) -> str | None:
+    def __call__(self, question: Any) -> str | None:
         """Return the answer, or None if the student refused or the app is closing. Called in the worker thread."""
         reply: queue.Queue[str | None] = queue.Queue(maxsize=1)
         app = None if self._closed.is_set() else self.app

@@ -211,13 +211,7 @@ class DataLoader(FrameworkBase):
     """A data loader: with `drop_last` the training's, with whole batches only, else the validation's."""
 
     def __init__(
-        self,
-        dataset: Any,
-        batch_size: int = 1,
-        *,
-        sampler: Any = None,
-        drop_last: bool = False,
-        **_options: object,
+        self, dataset: Any, batch_size: int = 1, *, sampler: Any = None, drop_last: bool = False, **_: object
     ) -> None:
         self.dataset, self.batch, self.drop_last = dataset, batch_size, drop_last
         self.count = len(dataset if sampler is None else sampler)
