@@ -97,10 +97,8 @@ class SshChain(msgspec.Struct):
     def close(self) -> None:
         """Close all transports; never raises and never waits for the cluster."""
         for transport in reversed(self.transports):
-            try:
+            with contextlib.suppress(Exception):
                 transport.close()
-            except Exception:
-                logging.getLogger(__name__).debug("closing a transport failed", exc_info=True)
 
 
 def dial(endpoint: Endpoint, prompter: Prompter, memory: Memory) -> SshChain:

@@ -81,14 +81,9 @@ class Controller:
             raise Refused("QOSMaxSubmitJobPerUserLimit", final=POLICY)
 
     def submit(
-        self,
-        request: JobRequest,
-        *,
-        script: bytes,
-        arguments: tuple[str, ...],
-        environment: Mapping[str, str],
+        self, request: JobRequest, *, script: bytes, arguments: tuple[str, ...], environment: Mapping[str, str],
         now: float,
-    ) -> Job:
+    ) -> Job:  # fmt: skip
         """Add a job to the queue. Raises Refused."""
         with self.lock:
             self.check_limits(request)

@@ -12,10 +12,6 @@ import os
 import sys
 import time
 
-TYPE_CHECKING = False  # importing `typing` takes longer than all the rest
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 # --------------------------------------------------------------------------- the clock
 
 _PREFIX = "LABTUI_PRACTICE_"
@@ -34,10 +30,10 @@ class PracticeClock:
         return cls(began, factor, max(0.0, not_before - began))
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> PracticeClock:
+    def from_environment(cls) -> PracticeClock:
         """The clock of the cluster that started this process."""
         names = {"BEGAN": time.time(), "FACTOR": 1.0, "AHEAD": 0.0}
-        values = {name: float(environment.get(_PREFIX + name, usual)) for name, usual in names.items()}
+        values = {name: float(os.environ.get(_PREFIX + name, usual)) for name, usual in names.items()}
         return cls(values["BEGAN"], max(values["FACTOR"], 1e-6), values["AHEAD"])
 
     @property

@@ -108,13 +108,9 @@ class LabFolder(msgspec.Struct, frozen=True):
 
     @classmethod
     def create(
-        cls,
-        path: str | Path,
-        settings: Settings,
-        *,
-        wanted: Callable[[str], bool] = bool,
+        cls, path: str | Path, settings: Settings, *, wanted: Callable[[str], bool] = bool,
         extra: Mapping[str, str] | None = None,
-    ) -> LabFolder:
+    ) -> LabFolder:  # fmt: skip
         """Make a lab folder (or complete one): settings, sub-folders, scripts and templates. Existing files stay.
 
         `wanted` says which of labtui's scripts the folder gets, by name. `extra` maps the names of further files to

@@ -77,9 +77,8 @@ def read_edition_file(path: Path, *, check_names: bool = True) -> Edition:
         DataError: it cannot be read or is not an edition; with the line and one sentence.
     """
     text = read_text(path, str(path))
-    return parse_edition(
-        text, str(path), {"script": list_remote()} if check_names else None, _base_text(text)
-    )
+    names = {"script": list_remote()} if check_names else None
+    return parse_edition(text, str(path), names, _base_text(text))
 
 
 def _base_text(text: str) -> str | None:

@@ -361,9 +361,8 @@ def _concerns(item: Diagnosis, parsed: ParsedRun, spec: RunSpec) -> bool:
     first = 0 if item.kind == "no-gpu" and spec.device == "cpu" else parsed.first_line
     if item.stream == parsed.stream and first <= item.line <= parsed.last_line:
         return True
-    return (
-        item.text in parsed.contradictions if item.kind == "contradiction" else item.stream != parsed.stream
-    )
+    contradicts = item.kind == "contradiction"
+    return item.text in parsed.contradictions if contradicts else item.stream != parsed.stream
 
 
 def _diagnosis(report: LogReport, parsed: ParsedRun | None, spec: RunSpec) -> tuple[Diagnosis, ...]:

@@ -295,9 +295,8 @@ def store_errors(path: Path) -> Iterator[None]:
         yield
     except (sqlite3.Error, UnicodeError) as error:
         said = str(error).lower()
-        raise failure(
-            next((_REASONS[words] for words in _REASONS if words in said), "damaged"), text=error
-        ) from error
+        reason = next((_REASONS[words] for words in _REASONS if words in said), "damaged")
+        raise failure(reason, text=error) from error
     except OSError as error:
         reason = "no-writing" if error.errno in NO_WRITING else "cannot-open"
         raise failure(reason, name=path.name, text=error.strerror) from error

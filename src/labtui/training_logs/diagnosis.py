@@ -15,8 +15,9 @@ import re2
 from msgspec.structs import replace
 
 from labtui.domain import decode
-from labtui.domain.model import Diagnosis, DiagnosisKind, Outcome, Stream
-from labtui.training_logs.runs import Failure, GpuCount, LogReport, ParsedRun, conflict, count_gpus, is_worse
+from labtui.domain.model import Diagnosis, DiagnosisKind, Outcome, Stream, plural
+from labtui.domain.run import GpuCount
+from labtui.training_logs.runs import Failure, LogReport, ParsedRun, count_gpus, is_worse, most_reliable
 
 MAX_TEXT = 300
 """How many characters of a line a diagnosis keeps."""
@@ -292,12 +293,23 @@ def _findings_of(runs: Sequence[ParsedRun], diagnosis: tuple[Diagnosis, ...]) ->
 
     A missing GPU does not matter to runs on the CPU, and a signal is only how a time limit ends a process.
     """
-    diagnosis += tuple(filter(None, map(conflict, runs)))
+    diagnosis += tuple(filter(None, map(_conflict, runs)))
     if any(found.kind == "time-limit" for found in diagnosis):
         diagnosis = tuple(found for found in diagnosis if not _shows("ended_by_signal", found.text))
     others = tuple(found for found in diagnosis if not _is_hint(found))
     wanted = any(run.device != "cpu" and not run.mark for run in runs) if runs else not others
     return diagnosis if wanted and all(found.kind != "no-gpu" for found in others) else others
+
+
+def _conflict(run: ParsedRun) -> Diagnosis | None:
+    """A finding about the two lines on a run's GPUs that cannot both be true; None where there are none."""
+    if not (run.contradictions and run.gpu_lines):
+        return None
+    best, _ = most_reliable(run.gpu_lines)
+    whom = "the job has" if best.source == "job" else "TensorFlow reports"
+    advice = _FILE["contradiction"].format(gpus=plural(best.count, "GPU"), whom=whom)
+    text = run.contradictions[-1]
+    return Diagnosis(kind="contradiction", line=best.line, text=text, advice=advice, stream=best.stream)
 
 
 def _is_hint(found: Diagnosis) -> bool:

@@ -29,14 +29,9 @@ class LogReader:
     """
 
     def __init__(
-        self,
-        *,
-        stream: Stream = "out",
-        job_name: str = "",
-        plan: Sequence[RunFacts] = (),
-        patterns: Sequence[OwnPattern] = (),
-        programs: Sequence[Program] = (),
-    ) -> None:
+        self, *, stream: Stream = "out", job_name: str = "", plan: Sequence[RunFacts] = (),
+        patterns: Sequence[OwnPattern] = (), programs: Sequence[Program] = (),
+    ) -> None:  # fmt: skip
         self._cutter = LineCutter()
         self._forms = Forms(patterns, programs)
         self._cutter.every_line = self._forms.every_line

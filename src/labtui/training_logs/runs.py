@@ -12,7 +12,7 @@ from importlib import resources
 import msgspec
 from msgspec.structs import replace
 
-from labtui.domain.model import Diagnosis, Interval, Outcome, plural
+from labtui.domain.model import Diagnosis, Interval, Outcome
 from labtui.domain.run import NO_FACTS, GpuCount, GpuSource, RunFacts, RunRecord
 
 __all__ = ["NO_FACTS", "GpuCount", "GpuSource", "RunFacts", "RunRecord"]
@@ -79,20 +79,6 @@ def count_gpus(run: ParsedRun) -> ParsedRun:
         return replace(run, contradictions=texts)
     sure = best.count > 1 or best.source == "devices"
     return replace(run, contradictions=texts, n_gpus=best.count, device="gpu" if sure else run.device)
-
-
-def conflict(run: ParsedRun) -> Diagnosis | None:
-    """A finding about the two lines on a run's GPUs that cannot both be true; None where there are none."""
-    if not (run.contradictions and run.gpu_lines):
-        return None
-    best, _ = most_reliable(run.gpu_lines)
-    of_whom = "the job has" if best.source == "job" else "TensorFlow reports"
-    advice = (
-        f"These two lines cannot both be true. labtui counts {plural(best.count, 'GPU')}, the number that "
-        f"{of_whom}, and leaves this run out of speedups: check the job's GPUs and the script's strategy."
-    )
-    text = run.contradictions[-1]
-    return Diagnosis(kind="contradiction", line=best.line, text=text, advice=advice, stream=best.stream)
 
 
 class LogReport(msgspec.Struct, frozen=True):

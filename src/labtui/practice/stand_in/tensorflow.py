@@ -116,15 +116,9 @@ class Model:
         self.optimizer = optimizer if isinstance(optimizer, Optimizer) else Optimizer()
 
     def fit(
-        self,
-        x: Any = None,
-        y: object = None,
-        batch_size: int | None = None,
-        epochs: int = 1,
-        verbose: Any = 1,
-        callbacks: Iterable[Any] | None = None,
-        **_options: object,
-    ) -> History:
+        self, x: Any = None, y: object = None, batch_size: int | None = None, epochs: int = 1, verbose: Any = 1,
+        callbacks: Iterable[Any] | None = None, **_options: object,
+    ) -> History:  # fmt: skip
         training, strategy = self._training(x, batch_size), self.distribute_strategy
         rng, history = stand_in.job_random(repr(training)), History()
         all_callbacks = [history, *(callbacks or [])]
@@ -221,9 +215,8 @@ def _load_data(*_options: object) -> Any:
 
 
 NAMES: dict[str, Any] = {
-    **dict.fromkeys(
-        (f"tensorflow.keras.datasets.cifar{classes}.load_data" for classes in (10, 100)), _load_data
-    ),
+    "tensorflow.keras.datasets.cifar10.load_data": _load_data,
+    "tensorflow.keras.datasets.cifar100.load_data": _load_data,
     "tensorflow.__version__": "2.11.0",
     "tensorflow.keras.__version__": "2.11.0",
     "tensorflow.config.list_physical_devices": _devices,
