@@ -62,7 +62,7 @@ NEAR = [
     py("module-missing", "own path", ("from cifar", "import sys\nsys.path.append('/gpfs/x')\nfrom cifar"), remove=("cifar-utils/cifar.py",),),
     Case("path-missing", "there", remote={SIF: True, "/gpfs/cifar/data": True}),
     py("download", "own loader", ("load_cifar(", "cifar.load_data(")),
-    job("script-missing", "written by the job itself", (LAST, "    true\ncat > probe.py <<'EOF'\nprint(1)\nEOF\npython probe.py")),
+    job("script-missing", "written by the job itself", (LAST, "    true\ncat > probe.py <<'EOF'\nprint(1)\nEOF\npython probe.py -c 4 --cfg probe.py\necho 1 > b.yml\npython probe.py --config=./b.yml -c /gpfs/c.toml")),
     job("bash-syntax", "bash said nothing", bash_errors={"job.slurm": ""}),
 ]  # fmt: skip
 _GPU, _ARGS, _FIT = "--gres=gpu:4", "args = parser", "model.fit(train_ds, epochs=args.epochs, verbose=2)"

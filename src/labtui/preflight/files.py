@@ -9,12 +9,16 @@ from labtui.preflight.directives import log_folder
 from labtui.preflight.findings import Hit, PythonScript, ScriptContext, replace_line, rule
 from labtui.slurm.batch_script import MAX_LINE, JobScript, without_comment
 from labtui.slurm.probe import from_home
-from labtui.slurm.script_commands import MOVE, split_words
+from labtui.slurm.script_commands import MOVE, Command, split_words
 
 _RUNS = re.compile(r"\b(?:python[\d.]*(?:\s+-\w+)*|torchrun(?:\s+[^\s;|&]+)*?)\s+(?P<script>[\w./+-]+\.py)\b")
 """A command of a job script that runs a Python script."""
-_WRITES = re.compile(r"(?:>|\btee\s+(?:-a\s+)?|\b(?:cp|mv|ln)\s.*\s)\s*[\"']?([\w./+-]+\.py)\b")
-"""A command of the job script that writes a Python script, mostly by a here-document."""
+_CONFIG = re.compile(
+    r"\s(?:--(?:config|cfg)(?:[-_]file)?|-c)[= ][\"']?(?!/)([\w./+-]+\.(?:json|ya?ml|toml|ini|cfg|conf|py))\b"
+)
+"""The relative name of a training's configuration, in its command."""
+_WRITES = re.compile(r"(?:>|\btee\s+(?:-a\s+)?|\b(?:cp|mv|ln)\s.*\s)\s*[\"']?([\w./+-]+\.\w+)\b")
+"""A command of the job script that writes a script or another file, mostly by a here-document."""
 _CHANGES_FOLDER = re.compile(
     r"(?:^|[\s(])(?:cd\s+(?![\"']?\$\{?SLURM_SUBMIT_DIR\}?[\"']?(?:\s|$))|pushd\s|(?:docker|podman|ssh|enroot)\s)"
     r"|\s--(?:pwd|cwd|chdir|workdir|container-\w+)\b|\s-[CDWw]\s*[/$]"
@@ -135,34 +139,38 @@ def _path_lines(context: ScriptContext, script: JobScript | PythonScript) -> Ite
 
 @rule("script-missing", "error")
 def script_missing(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """A script the job runs is not among the files sent.
+    """A script the job runs, or its `--config` file, is not among the files sent.
 
-    Relative names only, without those that the script itself writes. A warning after a command that may bring it.
+    Relative names only, without those that the script itself writes. A warning after a command that may bring it; a
+    script may write the configuration of the next one.
     """
     changes = [command.text for command in job.filled if _CHANGES_FOLDER.search(command.text)]
     if not all(map(MOVE.fullmatch, changes)) or job.value("chdir")[:1] in ("/", "~", "$"):
         return
     written = {name.removeprefix("./") for command in job.commands for name in _WRITES.findall(command.text)}
     rendered = context.draft is not None and context.draft.form != "own"  # by labtui, which brings no script
-    unsure = bool(changes)
+    unsure, named = bool(changes), list[tuple[Command, str, bool]]()
     for command in job.filled:
         unsure = unsure or (not rendered and _BRINGS.search(command.text) is not None)
-        match = _RUNS.search(command.text)
-        if match is None or match["script"].startswith("/"):
-            continue
-        name = match["script"].removeprefix("./")
-        if name in context.files or name in written:
+        if match := _RUNS.search(command.text):
+            configs = _CONFIG.findall(command.text, match.end())
+            named += [(command, each, unsure or bool(named)) for each in configs]
+            named.append((command, match["script"], unsure))
+    for command, word, maybe in named:
+        name = word.removeprefix("./")
+        if word[0] == "/" or name in context.files or name in written:
             continue
         base, text = name.rpartition("/")[2], job.lines[command.line - 1]
         folder = "" if ".." in name else name.removesuffix(base)
-        place = f"{folder} in the job file's folder or in scripts/" if folder else "scripts/"
+        beside = "scripts/" if rendered else "the job file's folder or into scripts/"
+        place = f"{folder} in the job file's folder or in scripts/" if folder else beside
         effect, fix = f"{name} is not sent with the job: put it into {place}, or correct its name.", None
         if base in context.files:
             effect = f"{name} is not there when the job runs: {base} is sent into the job's own folder."
             effect += f" Put it into {place}." if folder else ""
-            if match["script"] in text:
-                fix = replace_line(job, command.line, text.replace(match["script"], base), f"write {base}")
-        yield Hit(command.line, effect, fix, "warning" if unsure else None)
+            if word in text:
+                fix = replace_line(job, command.line, text.replace(word, base), f"write {base}")
+        yield Hit(command.line, effect, fix, "warning" if maybe else None)
 
 
 @rule("module-missing", "error", over="pythons")

@@ -303,13 +303,7 @@ class Session:
 
     def test_only(self, draft: SubmissionDraft, *, script: str | None = None) -> Future[SbatchAnswer]:
         """Slurm's answer to ``sbatch --test-only`` for a draft; nothing is submitted."""
-        from labtui.slurm.job_control import SbatchAnswer
-
-        asked = self._do(Request(action="test", draft=draft, script=script))
-        if self.elsewhere:
-            answer, asked = decode.from_json(asked.result(), SbatchAnswer), Future()
-            asked.set_result(answer)
-        return asked
+        return self._do(Request(action="test", draft=draft, script=script))
 
     def look_at(self, paths: Sequence[str]) -> Future[dict[str, bool]] | None:
         """Ask the cluster whether remote paths exist, for the state's `paths`; None if offline or without paths."""
@@ -349,8 +343,10 @@ class Session:
         """Act on a request here, or have the process that holds the folder do it and load what that stored."""
         if not self.elsewhere:
             return self._act(request)[1]
-        future: Future[Any] = Future()
-        future.set_result(Mailbox(self.folder.database_path).ask(request, self._writer_is_gone))
+        from labtui.slurm.job_control import SbatchAnswer
+
+        said, future = Mailbox(self.folder.database_path).ask(request, self._writer_is_gone), Future[Any]()
+        future.set_result(decode.from_json(said, SbatchAnswer) if request.action == "test" else said)
         self._reload()
         return future
 
