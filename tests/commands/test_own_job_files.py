@@ -57,21 +57,22 @@ def test_a_good_file_is_a_yes_and_a_broken_one_a_no(folder, capsys, command):
     assert "job.slurm:7: error: " in shown.out and "[lone-dashes]" in shown.out and "error" in shown.err
 
 
-def test_the_lab_folder_of_a_file_elsewhere_is_named(folder, tmp_path, monkeypatch, capsys):
+def test_the_lab_folder_of_a_file_elsewhere_is_named_and_so_is_a_file(folder, tmp_path, monkeypatch, capsys):
     (tmp_path / "job.slurm").write_text(JOB.replace("train.py", "ResNet50.py"))
     monkeypatch.chdir(tmp_path)
     main(["lint", "job.slurm"])
     assert "no site's rules are checked" in capsys.readouterr().err
     main(["lint", "job.slurm", "--folder", str(folder.path)])
     assert "no site's rules are checked" not in capsys.readouterr().err
-    assert main(["lint", "job.slurm", "--folder", "nowhere"]) == 2
+    assert main(["lint", "job.slurm", "--folder", "nowhere"]) == main(["lint"]) == 2
+    assert "No file is named" in capsys.readouterr().err
+    assert main(["lint", "--rules"]) == 0 and "lone-dashes" in capsys.readouterr().out
 
 
 def test_what_stands_on_the_command_line_of_sbatch_counts(folder, capsys):
     (folder.path / "job.slurm").write_text(JOB.replace("nct_000", "nct_999"))
     assert any("nct_999" in str(each["effect"]) for each in found(capsys, code=1))
     assert not any("nct_999" in str(each["effect"]) for each in found(capsys, "--account", "nct_000", code=0))
-
     (folder.path / "job.slurm").write_text(JOB.replace("train.py", "ResNet50.py"))
     more = ("--partition", "old", "--dry-run", "--offline", "--force", "a test")
     (job,) = answer_of(capsys, "submit", "job.slurm", *more)["submissions"]
@@ -131,14 +132,12 @@ def test_what_bash_cannot_read_is_named_and_a_folder_that_exists_is_seen(tmp_pat
     assert not {each["rule"] for each in found(capsys, code=0)} & {"bash-syntax", "output-folder"}
 
 
-def test_lint_without_a_file_or_with_one_that_is_no_script(folder, capsys, command):
+def test_lint_of_a_file_that_is_no_script(folder, command):
     Path("data.slurm").write_bytes(bytes(3_000_000))
     not_read = {"none.slurm": "No such", "data.slurm": "it is larger", os.devnull: "it is not a regular"}
     for name, says in not_read.items():
         assert re.search(rf"cannot be read: {says}.*\n  hint: Check", command(["lint", name], 2).err)
     assert "not allowed with" in command(["lint", "x", "--diff", "--json"], 2).err
-    assert main(["lint"]) == 2 and "No file is named" in capsys.readouterr().err
-    assert main(["lint", "--rules"]) == 0 and "lone-dashes" in capsys.readouterr().out
 
 
 def test_errors_are_overridden_with_a_reason_which_is_kept(folder, capsys, command):
