@@ -154,7 +154,7 @@ BROKEN = [
     job("script-missing", "other name", ("ResNet50.py --epochs 5 --batch_size 2048", "ResNet152.py --epochs 5 --batch_size 2048"), fixable=False),
     job("script-missing", "where sbatch was called", ("module purge", 'cd "$SLURM_SUBMIT_DIR"'), (RUN1, "python3 own/missing.py"), fixable=False),
     job("script-missing", "in a folder that is not sent", ("module purge", "cd src && ls"), fixable=False, severity="warning"),
-    job("script-missing", "its configuration", (LAST, "    python cifar-utils/cifar.py --config conf/a.json"), fixable=False),
+    job("script-missing", "its configuration", (RUN1, "python3 cifar-utils/cifar.py --config conf/a.json"), fixable=False),
     job("script-missing", "where it lies here", (LAST, "    true\npython ../scripts/ResNet50.py --epochs 5")),
     job("script-missing", "started by torchrun", (LAST, "    torchrun --nproc_per_node 4 own/missing.py --epochs 5"), fixable=False),
     py("module-missing", "another script", ("from cifar", "import ResNet101\nfrom cifar"), fixable=False),
