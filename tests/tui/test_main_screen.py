@@ -223,20 +223,25 @@ async def test_where_the_keys_go_is_seen_and_the_runs_have_them_again(filled_ses
         await until(pilot, lambda: table.has_focus)
 
 
-async def test_at_80_columns_many_rows_scroll_above_the_chart(session):
+async def test_at_80_columns_many_rows_scroll_above_the_chart_and_what_trains_is_in_sight(session):
     runs = [spec(gpus=gpus) for gpus in (1, 2, 4, 1, 2, 4)]
     session.feed(*finished_runs("10.5", runs), *online())
     write_log(session, "lt6", log_text(runs[-1], 5))
     async with screens(session, "runs", size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: bool(app.screen.query("#run-facts")) and "Run 6" in text_of(app))
         chart, table = (app.screen.query_one(name) for name in ("#glance-chart", "#runs-table"))
-        told = ("loss", "7/7 - 5s", "The one-GPU baseline is the mean of runs 1, 4.")
+        told = ("loss", "7/7 - 5s", "More: 1 above.  The one-GPU baseline is the mean of runs 1, 4.")
         await until(pilot, lambda: all(each in text_of(app) for each in told))
         assert all(each in text_of(app) for each in ("c Charts", "g Tasks", "  . Next step", "? Help"))
         for at in range(7, 13):
             session.feed(*finished_run(f"lt{at}", "10.5", at, runs[0], str(31330 + at)))
         await until(pilot, lambda: table.row_count == 12 and "Run 12" in text_of(app))
         await until(pilot, lambda: " ✔   12 " in text_of(app) and chart.size.height >= 9)
+        session.feed(*finished_run("lt13", "10.5", 13, runs[0], "9", outcome="failed"))
+        session.feed(*live_run("lt14", "10.5", 14, runs[1], "10", 2))
+        await until(
+            pilot, lambda: " ▶   14 " in text_of(app) and "More: 7 above, 2 below.  The" in text_of(app)
+        )
 
 
 async def test_practice_and_read_only_are_said(tmp_path):
@@ -428,11 +433,11 @@ async def test_the_page_of_problems_does_not_speak_for_the_runs(session):
     session.feed(changes.planned("own", {9: spec("own")}, job_file="a.sh"), changes.ended(9, "cancelled"))
     session.feed(*live_run("lt2", "10.5", 2, spec(gpus=2), "78", 1))
     async with screens(session) as (app, pilot):
-        await until(pilot, lambda: app.view.checks and app.view.run_id == 1)
-        app.choose_run(2)
-        await pilot.press("r")
+        await until(
+            pilot, lambda: app.view.checks and app.view.run_id == 2, "what trains, though run 1 failed"
+        )
+        await pilot.press("up")
         await until(pilot, lambda: "Run 1 failed" in text_of(app) and "Open the log" in text_of(app))
-        assert app.view.run_id == 1, "the failed one, though the next one trains"
         await pilot.press("exclamation_mark")
         await until(pilot, lambda: "! Run 1 failed. Run 9 was cancelled." in text_of(app))
         assert "press r to see why, R to run them again." in text_of(app), "no run of its size has ended well"

@@ -730,11 +730,11 @@ def test_a_failed_run_is_told_while_others_of_its_task_go_on():
         begun = replace(view, state=replace(view.state, runs=runs), checks={"10.5": check})
         assert next_step(begun).label == "Answer question 1", "the first without an answer, not the second"
         assert next_step(begun).reason.startswith("Meanwhile run 1 has " * bool(runs))
-    again = {**view.state.runs, 3: one_run(3, spec(gpus=2), phase=RunPhase.WAITING)}
-    for runs, run_id in ((state.runs, 2), (again, 1)):  # the failed one, until it is planned again
-        assert selected(replace(state, runs=runs), {"10.5": replace(check, items=())}) == run_id
-    over = {"10.5": replace(check, items=())}
-    for runs, label in (({3: again[3]}, "Watch the runs"), ({1: going}, "Watch the log")):
+    over, waits = {"10.5": replace(check, items=())}, one_run(3, spec(gpus=2), phase=RunPhase.WAITING)
+    done = replace(going, phase=RunPhase.DONE, outcome="completed")
+    for first, run_id in (going, 1), (waits, 1), (done, 2):  # the failed one, once nothing trains or waits
+        assert selected(replace(state, runs={1: replace(first, run_id=1), 2: bad}), over) == run_id
+    for runs, label in (({3: waits}, "Watch the runs"), ({1: going}, "Watch the log")):
         state = replace(view.state, runs=runs, submissions={})
         assert next_step(replace(begun, checks=over, state=state)).label == label
     for made, label in (

@@ -221,20 +221,19 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def run_id(self) -> int | None:
-        """The selected run: the chosen one, else a failed one that is still needed, else what trains or starts next.
+        """The selected run: the chosen one, else what trains or starts next, else a failed one that is still needed.
 
-        When all have ended, it is the last one; a failure or what it kept from starting only if the task has no other.
+        Otherwise it is the last one; a failure or what it kept from starting only if the task has no other.
         """
         lines, runs = self.lines, [line.run for line in self.lines]
         began = {run.run_id for run in runs if ended_by(run, runs) is None}
-        needed = self.failures(self.task_id, lines) if self.task_id and self.checks else ()
         told = [line.run_id for line in lines if line.run_id == self.chosen]
-        failed = [line.run_id for line in needed if line.phase is RunPhase.FAILED]
-        told = told or [number for number in failed if number in began]
         # As in the state, be they unknown by now.
         for phases in (TRAINING, LIVE):
             told = told or [run.run_id for run in runs if self.state.runs[run.run_id].phase in phases]
-        if told:
+        needed = self.failures(self.task_id, lines) if self.task_id and self.checks else ()
+        failed = [line.run_id for line in needed if line.phase is RunPhase.FAILED]
+        if told := told or [number for number in failed if number in began]:
             return min(told)
         full = self.count("runs").full
         told = [run.run_id for run in runs if not (full and run.phase in ENDED_BADLY)]

@@ -53,6 +53,7 @@ class RunsPane(RunPane):
         yield PlainText(id="result-line")
         table = KeyedTable(id="runs-table", cursor_type="row")
         self.watch(table, "cursor_coordinate", self._choose_run_at_cursor, init=False)
+        self.watch(table, "scroll_y", self._show_notes, init=False)
         yield table
         yield PlainText(id="runs-note")
         yield PlainText(id="run-error")
@@ -72,9 +73,7 @@ class RunsPane(RunPane):
         table.display = bool(view.lines)
         width = self.size.width - 2 * table.show_vertical_scrollbar
         table.sync(*table_of(view, styles, width), select=str(view.run_id))
-        notes = notes_of(view)
-        say(self, "#runs-note", ink(notes, styles.quiet))
-        self.query_one("#runs-note").display = bool(notes)
+        self.call_after_refresh(self._show_notes)
         self._show_glance(view, styles)
         self.refresh_bindings()
 
@@ -94,6 +93,15 @@ class RunsPane(RunPane):
         line = "" if tall else headline(view)
         say(self, "#result-line", ink(line, "bold"))
         self.query_one("#result-line").display = bool(line)
+
+    def _show_notes(self) -> None:
+        """Say what the rows need to be compared, and how many are out of sight."""
+        table = self.query_one(KeyedTable)
+        above, below = round(table.scroll_y), round(table.max_scroll_y - table.scroll_y)
+        cut = ", ".join(f"{count} {side}" for count, side in ((above, "above"), (below, "below")) if count)
+        notes = f"More: {cut}.  {notes_of(self.view)}" if cut else notes_of(self.view)
+        say(self, "#runs-note", ink(notes, roles(self.app).quiet))
+        self.set_class(bool(notes), "-noted")
 
     # ------------------------------------------------------------------ the failure, chart and facts
 
