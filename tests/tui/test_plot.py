@@ -190,6 +190,8 @@ def test_what_still_runs_is_hollow_and_so_far_and_the_cursor_has_a_mark_and_a_li
         "whole, also in the top row"
     )
     assert list(map(len, dots)) == [12, 8] and len(set(map(statistics.fmean, dots))) == 1, "a ring"
+    dense = Series(name="net", points=tuple(Point(x=x, y=5.0, live=True) for x in range(60)))
+    assert len(marks_of(replace(epochs, series=(dense,)))) == 1, "the last alone: rings would cover the line"
     first = Series(name="net", points=(Point(x=1, y=663.0, hollow=True, live=True),))
     alone = "".join(rows_of(replace(chart({1: 1.0}), unit="s", series=(first,))))
     assert re.search(r"[⠁-⣿] \(663 s\) warm-up", alone), "no result, beside its mark"

@@ -653,6 +653,18 @@ def test_one_gpu_against_the_cpu_is_the_result_of_its_task():
     assert "speedup" not in {column.key for column in table_of(view, ROLES, 120)[0]}, "no other size"
 
 
+def test_the_chart_beside_the_runs_has_the_selected_one_before_the_others_in_grey():
+    runs = {}
+    for number in range(1, 9):
+        run = in_epochs(NOW - 9, NOW, what=spec(f"net{number % 2}", 0), task_id="", outcome="completed")
+        runs[number] = replace(run, run_id=number, outcome=None if number == 5 else run.outcome)
+    for number in runs:  # others have the same configuration
+        chart = runs_pane.glance_chart(seen(LabState(runs=runs), task_id="", chosen=number))
+        assert chart is not None and chart.heading == f"Time of each epoch of run {number}"
+        assert [{point.run for point in each.points} for each in chart.measured] == [{number}]
+        assert sum(each.role == "other" for each in chart.series) >= 2
+
+
 def test_a_run_that_ended_without_an_epoch_is_named_in_the_results():
     ended = one_run(outcome="time-limit", phase=RunPhase.FAILED, started=True)
     runs = {1: ended, 2: replace(ended, run_id=2, outcome="unfinished"), 3: one_run(3, outcome="unfinished")}

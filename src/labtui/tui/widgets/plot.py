@@ -256,7 +256,10 @@ class _Drawing:
             self.grid.put(column, row, there[at], self._look(at)[1] if at >= 0 else self.look.axis)
 
     def _draw_marks(self, at: int) -> None:
-        """Draw the marks of a series; over time at every `apart`-th point, the last among them."""
+        """Draw the marks of a series; over time at every `apart`-th point, the last among them.
+
+        Where points are dense, of what trains the last alone: rings would cover its line.
+        """
         points = self.measured[at].points
         mark, style = self._look(at)
         for back, point in zip(range(len(points))[::-1], points, strict=True):
@@ -265,7 +268,7 @@ class _Drawing:
             # marks on one cell take turns
             shared = not self.listed and self.marked.get((column, row), at) != at
             turn = shared and (back // self.apart - at) % len(self.measured)
-            between = mark == NOTHING or back % self.apart or turn
+            between = mark == NOTHING or back % self.apart or turn or (back and point.live and self.apart > 2)
             if self.spec.over_time and between and points[1:] and not (here or point.hollow):
                 continue
             ends = [self._height(y) - up for y in (point.lo, point.hi) if y is not None]

@@ -4,6 +4,7 @@ If the selected run failed, a card below the table has the log's own error line,
 nothing is to be done about it, the facts of the run say so. No row of the table moves when another run is selected.
 """
 
+from msgspec.structs import replace
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
@@ -12,7 +13,7 @@ from textual.widgets import DataTable, Digits
 from labtui.domain.model import RunPhase
 from labtui.domain.run import run_numbers
 from labtui.domain.tuning import distinguishing_words
-from labtui.results.charts import ChartSpec
+from labtui.results.charts import ChartSpec, Series
 from labtui.results.measured import validated
 from labtui.tui import format as words
 from labtui.tui.format import NOTHING, PHASE_ROLES, all_shortened
@@ -390,4 +391,28 @@ def glance_chart(view: View) -> ChartSpec | None:
     runs = (view.task.runs or [line.run for line in view.lines]) if view.task is not None else ()
     trains = any(run.spec.program is None for run in runs)
     empty = empty_chart(view, first_view(view, view.charts)) if trains else None
-    return first_chart(view, view.charts) or empty
+    spec = first_chart(view, view.charts)
+    return _of_selected(view, spec) if spec is not None and spec.over_time else spec or empty
+
+
+def _of_selected(view: View, spec: ChartSpec) -> ChartSpec:
+    """A chart over epochs whose only line with a name is the selected run's, before all others in grey.
+
+    It is as it was if that run has no epoch. A run of which a repeat is drawn is drawn instead.
+    """
+    from labtui.results.catalogue import catalogue
+    from labtui.results.rows import of_rows
+
+    def mine(series: Series) -> bool:
+        return series.is_run and view.run_id in {point.run for point in series.points}
+
+    own, charts = view.line.row if view.line is not None else None, [spec]
+    if own is not None and view.results is not None and not any(map(mine, spec.series)):
+        rows = [own if row.configuration == own.configuration else row for row in view.results.rows]
+        charts += [each for each in catalogue(of_rows(view.results, rows)) if each.family == spec.family]
+    chart = next((each for each in charts if any(map(mine, each.series))), None)
+    if chart is None:
+        return spec
+    grey = (replace(each, role="other") if each.is_run and not mine(each) else each for each in chart.series)
+    heading = f"{spec.heading.partition(',')[0]} of run {view.run_id}"
+    return replace(chart, heading=heading, series=tuple(grey))
