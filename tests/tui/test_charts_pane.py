@@ -175,7 +175,7 @@ async def test_data_sets_are_a_filter_in_the_colour_and_with_the_mark_they_have_
         for keys, told in ([], first), (["m"], "2/8 micro-224, 2 GPUs"), (["up"], first):
             await pilot.press(*keys)
             await until(
-                pilot, lambda told=told: pane_of(app).query_one("#chart-training").heading == told[4:], told
+                pilot, lambda told=told: pane_of(app).query_one("#chart-training").heading == told[4:]
             )
             assert f"m {told[:3]}" in text(app, "views")
             assert [each.role for each in pane_of(app).shown.spec.series] == ["other"] * 7 + ["measured"]

@@ -186,9 +186,7 @@ def test_what_still_runs_is_hollow_and_so_far_and_the_cursor_has_a_mark_and_a_li
     assert "reverse" not in str(cells_of(epochs, 86, 25, Cursor(0, 2.0))), "there is no value to stand out"
     dots = [dots_of(cells_of(chart({1: 5.0}, live=each), 86, 25), "blue") for each in (False, True)]
     tops = [replace(chart({1: y}, {2: 9.0}), unit="s") for y in range(250, 280, 4)]
-    assert {len(dots_of(cells_of(each, 60, 8), "blue")) for each in tops} == {12}, (
-        "whole, also in the top row"
-    )
+    assert {len(dots_of(cells_of(each, 60, 8), "blue")) for each in tops} == {12}, "in the top row"
     assert list(map(len, dots)) == [12, 8] and len(set(map(statistics.fmean, dots))) == 1, "a ring"
     dense = Series(name="net", points=tuple(Point(x=x, y=5.0, live=True) for x in range(60)))
     assert len(marks_of(replace(epochs, series=(dense,)))) == 1, "the last alone: rings would cover the line"
@@ -338,9 +336,8 @@ def test_marks_stand_at_their_sizes_the_chosen_one_on_top_and_take_turns_over_ep
     assert Counter(at for *_, at in marks_of(replace(curves, series=same))) == {0: 4, 1: 4, 2: 4}, "all seen"
     eight = chart(*[{x: x + 3.0 * k for x in range(1, 13)} for k in range(8)]).series
     warm = replace(eight[7], points=(replace(eight[7].points[0], hollow=True), *eight[7].points[1:]))
-    crowded = replace(
-        curves, series=(*eight[1:7], warm, replace(eight[0], points=eight[0].points[11:], hue=4))
-    )
+    late = replace(eight[0], points=eight[0].points[11:], hue=4)
+    crowded = replace(curves, series=(*eight[1:7], warm, late))
     many = [rows_of(crowded, 86, 25, Cursor(at, 3.0)) for at in range(8)]
     values = {f"{k}": f"{3 + 3 * k}.00×" for k in range(1, 8)} | {"0": "·"}
     told = re.findall(r"net(\d) +(\S+)", "\n".join(many[6]))

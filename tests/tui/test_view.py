@@ -749,11 +749,7 @@ def test_a_failed_run_is_told_while_others_of_its_task_go_on():
     for runs, label in (({3: waits}, "Watch the runs"), ({1: going}, "Watch the log")):
         state = replace(view.state, runs=runs, submissions={})
         assert next_step(replace(begun, checks=over, state=state)).label == label
-    for made, label in (
-        ((1, ""), "Plan 2 runs"),
-        ((None, ""), "Plan 3 runs"),
-        ((1, "small"), "Plan the runs"),
-    ):
+    for made, label in ((1, ""), "Plan 2 runs"), ((None, ""), "Plan 3 runs"), ((1, "small"), "Plan the runs"):
         runs = (made, (2, ""), (None, ""))  # None: it is no run of the plan
         asked = (*(CheckItem("", "?", kind="runs", run_id=at, mark=mark) for at, mark in runs), *items)
         waits = replace(begun, checks={"10.5": replace(check, items=asked)}, state=state)
@@ -831,9 +827,8 @@ def test_a_size_that_is_done_with_a_smaller_batch_asks_for_nothing():
     card = error_card(view, view.every[1], ROLES, 80).plain
     assert "Run 3 trained with a batch of 2,048 per GPU." in card and "R  Run again" not in card
     assert "Open the log" not in card, "there is no job"
-    assert guidance.remedy(view, view.every[2]) == guidance.NextStep(
-        "", "Run 3 is the same again, and is done."
-    )
+    same = guidance.NextStep("", "Run 3 is the same again, and is done.")
+    assert guidance.remedy(view, view.every[2]) == same
     assert [line.run_id for line in guidance.runs_again(view)] == [1], "selected, though nothing misses it"
     check = TaskCheck(task_id=view.task_id, status="open", items=(CheckItem("", kind="runs"),), missing="")
     full = replace(view, checks={view.task_id: check})
@@ -912,9 +907,7 @@ def test_of_two_networks_the_larger_speedup_is_the_number():
     assert result(seen(LabState(runs=rates)))[1] == "as many images per second on 4 GPUs as on one"
     assert runs_pane.notes_of(seen(LabState(runs=rates))) == "", "the epochs have the same images"
     rates[max(rates)] = replace(rates[max(rates)], images=24576)
-    assert runs_pane.notes_of(seen(LabState(runs=rates))).startswith(
-        "Speedup and efficiency compare images per second"
-    )
+    assert runs_pane.notes_of(seen(LabState(runs=rates))).startswith("Speedup and efficiency compare images")
 
 
 def test_the_headline_is_that_of_the_chart_where_runs_are_repeated():
