@@ -105,7 +105,9 @@ async def test_the_cursor_tells_value_interval_run_and_log_line(filled_session):
         await pilot.press("right", "L")
         await until(pilot, lambda: app.main is not None and app.main.pane == "log")
         await until(pilot, lambda: app.main.query_one("#log-view").match_line == 14, "its line is marked")
-        await pilot.press("o", "c", "L")
+        await pilot.press("o", "escape")
+        await until(pilot, lambda: app.main.pane == "charts" and "esc Back" not in text_of(app), "as it came")
+        await pilot.press("L")
         await until(pilot, lambda: app.main.query_one("#log-view").match_line == 14, "not in standard error")
         tail = app.main.query_one("#log-view")
         record = f':::MLLOG {{"key": "{"a" * 99}", "value": {{"val_top1": 7}}, "to": "{"b" * 99}"}}'

@@ -59,8 +59,7 @@ async def test_cancelling_asks_first_and_a_failure_is_a_sentence(filled_session)
         filled_session.requests[0][2].set_exception(UsageError("Slurm does not answer."))
         await until(pilot, lambda: "Slurm does not answer." in text_of(app) and "^k" in text_of(app))
         assert "cancelling" not in text_of(app)
-        note, toasts = app.screen.query_one("#note").region, app.screen.query("Toast")
-        await until(pilot, lambda: toasts and all(each.region.bottom <= note.y for each in toasts))
+        await until(pilot, lambda: [each.region.y for each in app.screen.query("Toast")] == [1], "at the top")
         await pilot.press("ctrl+k")
         await until(pilot, lambda: chooses(app))
         await pilot.press("y")
@@ -287,6 +286,10 @@ async def test_a_failed_run_says_what_to_do(session):
         await pilot.press("R")
         await until(pilot, lambda: isinstance(app.screen, PlanScreen) and "10.5  1, 2 and" in text_of(app))
         assert [row.spec.per_gpu_batch for row in app.screen.plan.rows] == [2048] * 3  # type: ignore[attr-defined]
+        await pilot.press("escape")
+        await until(
+            pilot, lambda: app.screen is app.main and app.view.task_id == "10.7", "where R was pressed"
+        )
 
 
 async def test_the_export_says_that_it_goes_on_and_what_it_wrote(filled_session, monkeypatch):
@@ -308,7 +311,9 @@ async def test_the_export_says_that_it_goes_on_and_what_it_wrote(filled_session,
         await until(pilot, lambda: "Exporting 3 of 11: deck.pptx" in text_of(app))
         started[0].set_result("Written: deck.pptx.")
         await until(pilot, lambda: "Written: deck.pptx." in text_of(app) and "Exporting" not in text_of(app))
-        await until(pilot, lambda: app.main.query("Toast").last().region.corners[2:] == (80, 22))
+        await until(
+            pilot, lambda: {each.region.y for each in app.screen.query("Toast")} == {1}, "below the header"
+        )
         hear[0][1](["no author", "no answer"])
     async with screens(filled_session, size=(80, 24)) as (app, pilot):  # the next day
         await pilot.press("exclamation_mark")

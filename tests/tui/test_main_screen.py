@@ -251,6 +251,11 @@ async def test_practice_and_read_only_are_said(tmp_path):
         keys = {each.binding.action: each.enabled for each in app.screen.active_bindings.values()}
         assert keys["pane('runs')"] and not keys["plan"] and not keys["export"] and not keys["do_next"]
         assert app.main.step.label and not app.main.step.action, "a step that would be refused has no key"
+        assert "Do it there." in text_of(app)
+        await pilot.press("x")
+        await until(
+            pilot, lambda: "Do it there." not in text_of(app) and "this one is" in text_of(app), "once"
+        )
         app.view_model.edition = None  # as if it could not be read
         app.repaint()
         await pilot.press("ctrl+n")

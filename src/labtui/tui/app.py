@@ -18,7 +18,7 @@ from textual.message import Message
 from textual.notifications import Notification, Notify
 from textual.reactive import var
 from textual.screen import Screen
-from textual.widgets._toast import ToastRack
+from textual.widgets._toast import Toast, ToastRack
 
 from labtui.domain.errors import LabError
 from labtui.domain.state import WRITER_GONE
@@ -82,6 +82,8 @@ class LabApp(SanitizedApp[int]):
         key("q,ctrl+q", "leave", "Quit", "close labtui; asks first if something would be lost"),
     ]
     notifier: Notifier
+    back = ""
+    """The pane from which the log was opened, and to which `esc` leaves it."""
     view: var[View] = var(NO_VIEW, init=False, always_update=True)
     """What is shown: the main screen and each pane watch it and take their part."""
     keep_in: Path | None = None
@@ -163,14 +165,20 @@ class LabApp(SanitizedApp[int]):
         self.post_message(Notify(Notice(message, **options)))
 
     def on_notify(self, event: Notify) -> None:
-        """Show a message once, and one answer to a key: the newest."""
+        """Show a message once, not again without its hint, and one answer to a key: the newest."""
         new = event.notification
         for each in list(self._notifications):
-            if each.message == new.message or each.timeout <= ANSWER_S >= new.timeout:
+            if each.message.startswith(new.message) or each.timeout <= ANSWER_S >= new.timeout:
                 self._unnotify(each)
 
     def _refresh_notifications(self) -> None:
-        """Show the messages on the uppermost screen only, not also on those behind it."""
+        """Show the messages on the uppermost screen only, not also on those behind it.
+
+        A message that goes leaves no blank row, as it would in Textual.
+        """
+        for toast in self.screen.query(Toast) if self.screen_stack else ():
+            if toast._notification not in self._notifications and toast.parent is not None:
+                toast.parent.remove()
         super()._refresh_notifications()
         for below in self.screen_stack[:-1]:
             self.call_later(below.query(ToastRack).set, display=False)
@@ -280,11 +288,11 @@ class LabApp(SanitizedApp[int]):
         self.view_model.chosen = run_id
         self.repaint()
 
-    async def open_log_of(self, run_id: int) -> None:
-        """Select another run of the current task and show its log."""
+    async def open_log_of(self, run_id: int, back: str = "") -> None:
+        """Select another run of the current task and show its log; `esc` there goes back to the pane `back`."""
         self.choose_run(run_id)
         if self.main is not None:
-            await self.main.show_pane("log")
+            await self.main.show_pane("log", back)
 
     def save_answers(self) -> None:
         """Store an answer that is being written."""
@@ -362,16 +370,21 @@ class LabApp(SanitizedApp[int]):
         await self.run_action(action, home)
 
     async def show_plan(self, task_id: str, drafts: Iterable[SubmissionDraft], why: str = "") -> None:
-        """Push the plan screen. `why` is a remark on these runs, "" for those of the task's own plan."""
+        """Push the plan screen. `why` is a remark on these runs, "" for those of the task's own plan.
+
+        A plan stands below the title of its own task; leaving it goes back to the task before.
+        """
         from labtui.tui.plan_model import Plan
         from labtui.tui.screens.plan import PlanScreen
 
         if (edition := self.view_model.edition) is not None:
+            if (before := self.view.task_id) != task_id:
+                self.go_to_task(task_id)
             if isinstance(self.screen, MainScreen):
                 await self.screen.said("Opening the plan ...")
             plan = Plan(self.session, edition, task_id, tuple(drafts), why)
             plan.verdicts = self._verdicts
-            screen = PlanScreen(plan)
+            screen = PlanScreen(plan, None if task_id == before else before)
             with self.one_frame(screen):
                 await self.push_screen(screen)
             if self.main is not None:

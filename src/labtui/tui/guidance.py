@@ -202,10 +202,11 @@ def failed_runs(view: View) -> tuple[RunLine, ...]:
 
 
 def runs_again(view: View) -> tuple[RunLine, ...]:
-    """The runs that `retry_run` plans: a selected one that ended badly but is not needed, else all that are needed."""
+    """The runs that `retry_run` plans: a selected one of another task that ended badly, else all that are needed."""
     missing, line = failed_runs(view), view.line
-    alone = line is not None and line.phase in ENDED_BADLY and line not in missing
-    return (line,) if alone and line is not None else missing
+    if line is None or line.phase not in ENDED_BADLY or line in missing or not remedy(view, line).label:
+        return missing
+    return (line,)
 
 
 def _while_running(view: View) -> NextStep:

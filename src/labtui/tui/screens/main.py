@@ -21,10 +21,10 @@ from textual.widgets import ContentSwitcher, OptionList, Tab, Tabs
 from labtui.domain.model import RunPhase
 from labtui.domain.run import run_numbers
 from labtui.tui import STYLES
-from labtui.tui.guidance import NextStep, as_it_was, instead_of_runs, runs_again
+from labtui.tui.guidance import NextStep, as_it_was, instead_of_runs, remedy, runs_again
 from labtui.tui.messages import export_all
 from labtui.tui.themes import ANSWER_S, ink, roles
-from labtui.tui.view import View
+from labtui.tui.view import ENDED_BADLY, View
 from labtui.tui.widgets.frame import FramedScreen, TaskList, key, say
 
 PANES = {"task": "Task", "runs": "Runs", "log": "Log", "charts": "Charts", "answers": "Answers"}
@@ -102,8 +102,9 @@ class MainScreen(FramedScreen):
         pane.watch(self.app, "view", pane.show, init=False)
         return pane
 
-    async def show_pane(self, name: str) -> None:
-        model = self.app.view_model
+    async def show_pane(self, name: str, back: str = "") -> None:
+        """Show a pane, which `esc` leaves for the pane `back`."""
+        model, self.app.back = self.app.view_model, back
         if name == self.pane == "runs":  # again: the run to look at
             model.chosen = None
             self.app.repaint()
@@ -178,8 +179,9 @@ class MainScreen(FramedScreen):
         if action == "plan" and not (plans or self.app.view_model.own_jobs or view.loading):
             return instead_of_runs(view)
         if action == "retry_run" and line is not None and not runs_again(view):
-            again = " To run it again, press s, then d on its row."
-            return f"Run {line.run_id} is {line.word}.{again * (plans and line.phase is RunPhase.DONE)}"
+            again = "To run it again, press s, then d on its row." * (plans and line.phase is RunPhase.DONE)
+            again = remedy(view, line).reason if line.phase in ENDED_BADLY else again
+            return f"Run {line.run_id} is {line.word}. {again}".rstrip()
         if action == "start_copy" and all(path.is_file() for path in self._copies()):
             return "The copy is there: e edits it." if self._copies() else "This task asks for no copy."
         asked = view.task is not None and view.task.questions
@@ -275,9 +277,7 @@ class MainScreen(FramedScreen):
             alike.setdefault(proposal.sentence, []).append(line.run_id)
         said = [f"{run_numbers(who)}: {why}" if len(lines) > 1 else why for why, who in alike.items()]
         drafts = tuple(draft for each in proposals for draft in each.drafts)
-        if (task_id := lines[0].run.task_id) != view.task_id:
-            self.app.go_to_task(task_id)  # a plan stands below the title of its own task
-        await self.app.show_plan(task_id, drafts, " ".join(said))
+        await self.app.show_plan(lines[0].run.task_id, drafts, " ".join(said))
 
     # ------------------------------------------------------------------ files
 

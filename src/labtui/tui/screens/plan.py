@@ -68,9 +68,10 @@ class PlanScreen(FramedScreen):
         key("C", "controls", "Controls", "short runs that show why it does not scale"),
     ]
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, back: str | None = None) -> None:
+        """`back` is the task to go back to, if it is another one."""
         super().__init__()
-        self.plan = plan
+        self.plan, self.back = plan, back
         self.sending = False  # whether to submit as soon as the files are checked
         self.sent = False  # then the new runs are the plan's own
 
@@ -383,7 +384,7 @@ class PlanScreen(FramedScreen):
         if self.has_class("-script"):
             self.action_script()
         else:
-            self.choose_task()
+            self.choose_task(self.back)
 
     def choose_task(self, task_id: str | None = None) -> None:
         """Leave, for another task if one is given; ask first if edited job scripts would be lost."""

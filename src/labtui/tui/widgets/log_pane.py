@@ -29,7 +29,7 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("slash", "search", "Search", "find a text in the log", show=True),
         key("o", "streams", "Out/err", "show standard error, or standard output again", show=True),
-        key("escape", "close_search", "Back", "close the search"),
+        key("escape", "close_search", "Back", "close the search, or go back to the chart", show=True),
         *RunPane.BINDINGS,
     ]
 
@@ -41,6 +41,11 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
         yield PlainText(id="log-title")
         yield TailView(id="log-view")
         yield Input(placeholder="search, then enter; n goes on", id="log-search", compact=True)
+
+    def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
+        """None (no key) for `close_search` if there is nothing to go back to."""
+        stays = action == "close_search" and not (self.app.back or self.query_one("#log-search").display)
+        return None if stays else super().why_not(action, parameters)
 
     # ------------------------------------------------------------------ the log
 
@@ -145,7 +150,7 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
     async def action_close_search(self) -> None:
         """Hide the search input; without one, go back."""
         if not self._close_search():
-            await self.run_action("screen.escape")
+            await self.run_action(f"screen.pane({self.app.back!r})")
 
     def _close_search(self) -> bool:
         line = self.query_one("#log-search", Input)

@@ -51,18 +51,18 @@ class LogText:
 
     def _forget(self) -> None:
         self._lines = [b""]  # the last one is still being written; empty, it was not begun
-        self._first = 1  # the number of the first kept line
+        self.first = 1  # the number of the first kept line
         self._rows: list[int] = []  # the line number of each row
         self._bytes = self._at = self._file = 0
 
     @property
     def last(self) -> int:
         """The number of the last line, complete or not."""
-        return self._first + len(self._lines) - 1 - (not self._lines[-1])
+        return self.first + len(self._lines) - 1 - (not self._lines[-1])
 
     @property
     def hidden(self) -> int:
-        return self.last + 1 - self._first - len(self._rows)
+        return self.last + 1 - self.first - len(self._rows)
 
     def rows(self) -> int:
         return len(self._rows)
@@ -86,13 +86,13 @@ class LogText:
 
     def line(self, number: int) -> str:
         """The text of a line as a terminal would show it in the end."""
-        place = number - self._first
+        place = number - self.first
         return _shown(self._lines[place]) if 0 <= place < len(self._lines) else ""
 
     def toggle_folding(self) -> None:
         """Show or fold the records."""
         self.fold = not self.fold
-        self._rows = self._with_rows(self._lines, self._first)
+        self._rows = self._with_rows(self._lines, self.first)
 
     def _with_rows(self, lines: list[bytes], first: int) -> list[int]:
         """The numbers of those of the lines that have a row."""
@@ -133,11 +133,11 @@ class LogText:
         while (chunk := os.read(file, 1 << 16)) and b"\n" not in chunk:
             at += len(chunk)
         self._at = at + chunk.find(b"\n") + 1
-        self._first = lines + 2
+        self.first = lines + 2
 
     def _take(self, data: bytes) -> None:
         self._bytes += len(data)
-        first = self._first + len(self._lines) - 1
+        first = self.first + len(self._lines) - 1
         lines = (self._lines.pop() + data).split(b"\n")  # the last line continues
         self._lines += lines
         self._rows[bisect_left(self._rows, first) :] = self._with_rows(lines, first)
@@ -150,8 +150,8 @@ class LogText:
             self._bytes -= len(self._lines[count]) + 1
             count += 1
         del self._lines[:count]
-        self._first += count
-        del self._rows[: bisect_left(self._rows, self._first)]
+        self.first += count
+        del self._rows[: bisect_left(self._rows, self.first)]
         if self._bytes > MAX_BYTES:  # one line without an end: its last part is kept
             self._lines[0] = self._lines[0][-MAX_BYTES:]
             self._bytes = MAX_BYTES
@@ -161,7 +161,7 @@ class LogText:
         wanted, at = needle.lower(), bisect_left(self._rows, start + 1)
         raw = wanted.encode() if wanted.isascii() else b""
         numbers = (*reversed(self._rows[:at]), *reversed(self._rows[at:]))
-        kept = ((number, self._lines[number - self._first]) for number in numbers)
+        kept = ((number, self._lines[number - self.first]) for number in numbers)
         found = (number for number, line in kept if raw in line.lower() or _CONTROLS.search(line))
         return next((number for number in found if wanted in self.line(number).lower()), None)
 
@@ -348,6 +348,9 @@ class TailView(ScrollView, can_focus=True):
         """Mark a line and bring it into view; for a record, all records are shown."""
         self.search("")
         file = self.file
+        if number < file.first:
+            said = f"Line {number:,} is above the last 16 MB, which this log shows. `labtui log` has all."
+            self.app.notify(said, severity="warning")
         if file.line(number) and file.number(file.row(number)) != number:
             file.toggle_folding()
         self._show_match(number)
