@@ -18,6 +18,7 @@ from textual.message import Message
 from textual.notifications import Notification, Notify
 from textual.reactive import var
 from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets._toast import Toast, ToastRack
 
 from labtui.domain.errors import LabError
@@ -177,7 +178,7 @@ class LabApp(SanitizedApp[int]):
         A message that goes leaves no blank row, as it would in Textual.
         """
         for toast in self.screen.query(Toast) if self.screen_stack else ():
-            if toast._notification not in self._notifications and toast.parent is not None:
+            if toast._notification not in self._notifications and isinstance(toast.parent, Widget):
                 toast.parent.remove()
         super()._refresh_notifications()
         for below in self.screen_stack[:-1]:
