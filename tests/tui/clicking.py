@@ -9,10 +9,8 @@ from tests.tui.waiting import text_of, until
 
 def place_of(app: Any, words: str) -> tuple[int, int] | None:
     """Column and row of the last occurrence of some words on the screen; None if they are not there."""
-    for row, line in reversed(list(enumerate(text_of(app).split("\n")))):
-        if words in line:
-            return line.index(words), row
-    return None
+    rows = reversed(list(enumerate(text_of(app).split("\n"))))
+    return next(((line.index(words), row) for row, line in rows if words in line), None)
 
 
 async def click_words(pilot: Pilot[Any], words: str) -> None:

@@ -7,8 +7,6 @@ import pytest
 
 from tests.tui.fed_session import FedSession, lab_session, make_folder, open_session
 
-SIZES = [(80, 24), (100, 30), (120, 40)]
-
 
 @pytest.fixture(autouse=True)
 def _plain_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

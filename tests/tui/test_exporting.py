@@ -1,8 +1,8 @@
 """The export key's child process: its end, its failures."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,9 +19,7 @@ assert not any(stat.S_ISFIFO(os.fstat(each).st_mode) for each in (1, 2)), "it wo
 NAMES = ["results.csv", "analysis.ipynb", *(f"{n:02}-chart.pdf" for n in range(9)), "report.pdf", "deck.pptx"]
 
 
-def exported(
-    folder: Path, body: str, monkeypatch: pytest.MonkeyPatch, told: Callable[[str], None] = print
-) -> list[str]:
+def exported(folder: Path, body: str, monkeypatch: pytest.MonkeyPatch, told: Any = print) -> list[str]:
     """What an export says whose child is a small program, and its remarks."""
     package = folder / "labtui"
     package.mkdir(exist_ok=True)
@@ -38,11 +36,14 @@ def exported(
      ["deck.pptx, 2 more. 1 remark: press !", "no answers"]),
     (json.dumps({"files": NAMES, "notes": []}), ["report.pdf, deck.pptx, 11 more."]),
 ])  # fmt: skip
-def test_what_was_written_where_and_remarked_is_said(monkeypatch, tmp_path, answer, said):
+def test_what_is_being_written_was_written_where_and_remarked_is_said(monkeypatch, tmp_path, answer, said):
+    lines = ("Writing ...", "1 of 2: deck.pptx", "note: nothing", "2 of 2: \x1b[31mresults.csv")
+    files, body = list[str](), f"print({chr(10).join(lines)!r}, file=sys.stderr)\nprint('{answer}')"
     for here, where in {tmp_path: "here", tmp_path.parent: f"to {tmp_path}"}.items():
         monkeypatch.chdir(here)
-        told = exported(tmp_path, f"print('{answer}')", monkeypatch)
+        told = exported(tmp_path, body, monkeypatch, files.append)
         assert told == [f"Written {where}: {said[0]}", *said[1:]]
+    assert files == 2 * ["1 of 2: deck.pptx", "2 of 2: results.csv"]
 
 
 @pytest.mark.parametrize(("body", "sentence"), [
@@ -57,14 +58,3 @@ def test_an_export_that_fails_is_a_sentence_and_a_hint(monkeypatch, tmp_path, bo
     assert caught.value.sentence == sentence
     hint = "Run `labtui export` in the lab folder for details."
     assert caught.value.hint == ("Run it." if "Run it" in body else hint)
-
-
-def test_the_file_that_is_being_made_is_told(monkeypatch, tmp_path):
-    body = """
-for line in ("Writing ...", "1 of 2: deck.pptx", "note: nothing", "2 of 2: \x1b[31mresults.csv"):
-    print(line, file=sys.stderr)
-print('{"files": [], "notes": []}')
-"""
-    told: list[str] = []
-    exported(tmp_path, body, monkeypatch, told.append)
-    assert told == ["1 of 2: deck.pptx", "2 of 2: results.csv"]

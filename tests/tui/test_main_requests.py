@@ -311,9 +311,7 @@ async def test_the_export_says_that_it_goes_on_and_what_it_wrote(filled_session,
         await until(pilot, lambda: "Exporting 3 of 11: deck.pptx" in text_of(app))
         started[0].set_result("Written: deck.pptx.")
         await until(pilot, lambda: "Written: deck.pptx." in text_of(app) and "Exporting" not in text_of(app))
-        await until(
-            pilot, lambda: {each.region.y for each in app.screen.query("Toast")} == {1}, "below the header"
-        )
+        await until(pilot, lambda: [each.region.y for each in app.screen.query("Toast")] == [1], "at the top")
         hear[0][1](["no author", "no answer"])
     async with screens(filled_session, size=(80, 24)) as (app, pilot):  # the next day
         await pilot.press("exclamation_mark")

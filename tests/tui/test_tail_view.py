@@ -10,7 +10,6 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.events import MouseScrollUp
 
-from labtui.tui.widgets import tail_view
 from labtui.tui.widgets.tail_view import TailView
 from tests.tui.waiting import text_of, until
 
@@ -106,11 +105,7 @@ async def test_search_goes_up_from_the_end_then_from_below_again(log):
         await until(pilot, lambda: tail.not_found)
         tail.search("line 99")
         await until(pilot, lambda: tail.match_line == 100, "from below again")
-
-
-async def test_a_cited_line_that_is_kept_no_more_is_said(log, monkeypatch):
-    monkeypatch.setattr(tail_view, "MAX_BYTES", 200)
-    async with bench(log) as (app, tail, pilot):
+        tail.file.first = 5  # as in a larger log
         tail.mark(3)
         await until(pilot, lambda: "Line 3 is above" in " ".join(text_of(app).split()))
 
