@@ -43,8 +43,6 @@ _STEPS = {
     "fit": ("plan", "Plan the runs"),
 }
 """For each kind of condition, the action that helps to meet it, and the action's label."""
-
-
 NEEDS_NONE = "The task needs no other run."
 
 
