@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from labtui.cluster.target import start_again
 from labtui.commands import screens
 from labtui.commands.cli import COMMANDS, Parser, command_functions, main
-from labtui.commands.follow import describe_open_runs, news_of
+from labtui.commands.follow import _NewsPrinter, describe_open_runs, news_of
 from labtui.doctor.findings import Check, summary
 from labtui.domain.state import CLUSTER_OVER
 from labtui.session.session import Session
@@ -44,7 +44,7 @@ def test_the_doctor_counts_in_words_that_fit_the_number(statuses, line):
     assert summary(checks) == line
 
 
-def test_watch_names_runs_and_tells_each_accuracy_once_and_in_percent(lab):
+def test_watch_names_runs_and_tells_each_accuracy_once_and_in_percent(lab, monkeypatch, capsys):
     with open_session(lab, start=False) as session:
         empty = session.state
         session.feed(*finished_run("lt000000000000000bbb", "10.5", 2, spec(gpus=0), "7"))
@@ -59,6 +59,10 @@ def test_watch_names_runs_and_tells_each_accuracy_once_and_in_percent(lab):
     assert told[0].startswith("run 2  accepted  job 7") and "run 2  job 7 finished" in told
     assert sum(" s, warm-up  loss" in line for line in told) == 1
     assert any("  215 s  loss 2.5  val_accuracy 4.0 %  val_top5 12.0 %" in line for line in told)
+    monkeypatch.setattr("labtui.commands.terminal.window_width", lambda _: 40)
+    _NewsPrinter()({"type": ""}, "run 2", told)
+    text = capsys.readouterr().out
+    assert text.split() == " ".join(told).split() and max(map(len, text.splitlines())) <= 40, "at words"
 
 
 def test_check_has_the_words_of_the_screens_and_json_its_own(lab, capsys, monkeypatch):

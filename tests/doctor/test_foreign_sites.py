@@ -84,7 +84,7 @@ def test_from_nothing_to_a_chart(site, tmp_path):
     if name == "several":
         assert "`sinfo` was refused" in text
     checks = {check.pop("key"): check for check in labtui.json("doctor")["checks"]}
-    assert checks["python"]["status"] == "ok" and "2.15.0" in checks["python"]["sentence"]
+    assert checks["python"]["status"] == "ok" and "tensorflow 2.15.0)" in checks["python"]["sentence"]
     assert {check["status"] for check in checks.values()} <= {"ok", "warning"}, checks
     assert {"data", "gpu-job", "cpu-job"} <= checks.keys()
     # Every other check is fine, and still no job would be taken: Slurm alone knows.

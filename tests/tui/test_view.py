@@ -829,6 +829,9 @@ def test_a_size_that_is_done_with_a_smaller_batch_asks_for_nothing():
     assert "Open the log" not in card, "there is no job"
     same = guidance.NextStep("", "Run 3 is the same again, and is done.")
     assert guidance.remedy(view, view.every[2]) == same
+    trains = replace(view.state.runs[3], outcome=None, phase=RunPhase.RUNNING)
+    now = seen(replace(view.state, runs={**view.state.runs, 3: trains}))
+    assert guidance.remedy(now, now.every[2]).reason.startswith("Run 3 is the same again, and is ")
     assert not guidance.runs_again(view), "selected, but nothing misses it"
     check = TaskCheck(task_id=view.task_id, status="open", items=(CheckItem("", kind="runs"),), missing="")
     full = replace(view, checks={view.task_id: check})

@@ -85,7 +85,9 @@ class Parser(argparse.ArgumentParser):
             sentence = sentence.replace(match[0], f"{match['given']!r} is not one of {', '.join(known)}")
             near = suggest(match["given"], known)
         elif match := _UNKNOWN.search(message):
-            near = suggest(match["option"], self._option_string_actions, "`{}`")
+            no = match["option"].startswith("--no")  # the opposite of what is wanted is no suggestion
+            known = [each for each in self._option_string_actions if each.startswith("--no") is no]
+            near = suggest(match["option"], known, "`{}`")
         raise UsageError(sentence + near, f"`{self.prog} --help` shows the usage.")
 
 

@@ -15,11 +15,12 @@ import msgspec
 
 from labtui.commands import options
 from labtui.commands.cli import raw_stream
-from labtui.commands.terminal import OpenLab, error_lines, lab_folder, print_line, run_row, say
+from labtui.commands.terminal import OpenLab, error_lines, lab_folder, print_line, print_wrapped, run_row, say
 from labtui.domain.decode import json_text
 from labtui.domain.model import RunPhase, Stream
 from labtui.domain.run import mark_words, run_numbers
 from labtui.domain.state import OPEN, PENDING, LabState, RunState, SubmissionState
+from labtui.domain.terminal_text import printable
 from labtui.slurm.states import end_reason, reason_words, waiting_reason
 from labtui.slurm.values import known_logs
 
@@ -289,4 +290,4 @@ class _NewsPrinter:
                 say(line)
             elif line not in printed:
                 printed.add(line)
-                print_line(line)
+                print_wrapped(printable(line))

@@ -74,7 +74,9 @@ def runs_in_words(draft: SubmissionDraft, names: Mapping[str, str]) -> str:
     """``ResNet50 on 1, 2 GPUs, batch 2,048 per GPU, 5 epochs``, one part for the runs that differ in GPUs only."""
     if unknown := dict.fromkeys(name for spec in draft.runs for name in spec.unknown):
         what = ", ".join({"n_gpus": "GPUs used", "batch_size": "batch"}.get(name, name) for name in unknown)
-        return f"{plural(len(draft.runs), 'run')} (the log will tell: {what})"
+        texts = ((run.called(names).label.strip(" ·"), plural(run.epochs, "epoch")) for run in draft.runs)
+        known = dict.fromkeys(text for pair in texts for text in pair if text not in ("", "0 epochs"))
+        return f"{', '.join([plural(len(draft.runs), 'run'), *known])} (the log will tell: {what})"
     groups: dict[tuple[str, str, int, int], list[int]] = {}
     for spec in (each.called(names) for each in draft.runs):
         groups.setdefault((spec.model, spec.device, spec.per_gpu_batch, spec.epochs), []).append(spec.n_gpus)

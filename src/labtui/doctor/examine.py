@@ -215,7 +215,7 @@ def _python_command(profile: Profile, wanted: Requirements) -> str:
     launch = profile.launch
     lines = load_lines(launch, launch.modules)
     lines += [f"export {name}={shlex.quote(value)}" for name, value in launch.env.items()]
-    code = f"import sys, {wanted.framework} as it; print(sys.version.split()[0], it.__version__)"
+    code = f"import sys, {wanted.framework} as it; print('Python', sys.version.split()[0], it.__name__, it.__version__)"
     lines.append(f"limit {PYTHON_LIMIT_S} {shlex.join(shlex.split(launch.python))} -c {shlex.quote(code)}")
     return "\n".join(lines)
 

@@ -30,11 +30,12 @@ from typing import Any
 
 
 def suggest(name: str, known: Iterable[str], form: str = "{!r}") -> str:
-    """`` Did you mean 'ResNet50'?`` for a name that is almost one of these, else ""."""
+    """`` Did you mean 'ResNet50'?`` for a name that is almost one of these, and no nearer to it than to another."""
     import difflib
 
-    close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.7)
-    return f" Did you mean {form.format(close[0])}?" if close else ""
+    close = difflib.get_close_matches(name, sorted(known), n=2, cutoff=0.7)
+    near = {difflib.SequenceMatcher(None, each, name).ratio() for each in close}
+    return f" Did you mean {form.format(close[0])}?" if close and len(near) == len(close) else ""
 
 
 class LabError(Exception):

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import Diagnosis, RunPhase, plural
 from labtui.domain.run import run_numbers
-from labtui.domain.state import CLUSTER_OVER, LIVE, TRAINING, ended_by
+from labtui.domain.state import CLUSTER_OVER, LIVE, OPEN, TRAINING, ended_by
 from labtui.tui import format as words
 from labtui.tui.view import ENDED_BADLY, SMALL, RunLine, View, planned_sizes
 
@@ -94,14 +94,15 @@ def hands_in(view: View) -> str:
 
 
 def trained_again(view: View, line: RunLine) -> str:
-    """Which run of this size did what this one failed to: a later one, or with a smaller batch; "" without one."""
+    """Which run of this size does or did what this one failed to: a later one, or with a smaller batch; or ""."""
     failed, size = line.run, (line.run.task_id, line.run.spec.label)
-    done = (each.run for each in view.every.values() if each.phase is RunPhase.DONE)
-    for run in (each for each in done if (each.task_id, each.spec.label) == size):
-        if failed.gpu_memory_ran_out and run.spec.per_gpu_batch < failed.spec.per_gpu_batch:
+    others = ((each.run, each.word) for each in view.every.values() if each.phase in (RunPhase.DONE, *OPEN))
+    for run, word in (each for each in others if (each[0].task_id, each[0].spec.label) == size):
+        smaller = run.outcome is not None and run.spec.per_gpu_batch < failed.spec.per_gpu_batch
+        if failed.gpu_memory_ran_out and smaller:
             return f"Run {run.run_id} trained with a batch of {run.spec.per_gpu_batch:,} per GPU."
         if run.spec == failed.spec and run.run_id > failed.run_id:
-            return f"Run {run.run_id} is the same again, and is done."
+            return f"Run {run.run_id} is the same again, and is {word}."
     return ""
 
 

@@ -173,7 +173,8 @@ def _shown(raw: bytes) -> str:
 
 _EMPHASIZED = re.compile(
     r"\s*(?:(?P<epoch>Epoch \d+/\d+)|(?P<record>:::MLLOG)"
-    r"|(?P<error>.*(?:\b\w*Error\b|\berror:|\bERROR\b|\bTraceback\b|CANCELLED AT|oom[-_ ]kill|out of memory))"
+    r"|(?P<error>(?!.*failed call to cuInit)"  # where there is no GPU to be found, and none is needed
+    r".*(?:\b\w*Error\b|\berror:|\bERROR\b|\bTraceback\b|CANCELLED AT|oom[-_ ]kill|out of memory))"
     r"|(?P<warning>.*(?:\bWARNING\b|\b\w*Warning:|\bwarning:)))"
 )
 """Lines with a look of their own; the name of the group that matches is that of the style."""
