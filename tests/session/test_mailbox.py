@@ -120,18 +120,12 @@ def test_a_command_that_follows_hands_the_folder_over_to_screens_and_takes_it_ag
     assert "This one connects now" in said.err and "Epoch 3/5" in said.out
 
 
-def test_what_nobody_takes_is_withdrawn(bench, monkeypatch):
-    monkeypatch.setattr(journal, "TAKEN_WITHIN_S", 0.2)
-    second = Session.open(bench.path, start=False)
-    with pytest.raises(FolderError, match="nothing was done"):
-        second.submit(draft())
-    assert Mailbox(bench.path / "labtui.db").take() is None
-    assert not bench.session.state.submissions
-    second.close()
-
-
-def test_a_request_is_taken_once_and_an_old_one_never(tmp_path, monkeypatch):
-    box = Mailbox(tmp_path / "labtui.db")
+def test_a_request_is_taken_once_or_withdrawn_and_an_old_one_never(bench, monkeypatch):
+    with monkeypatch.context() as patch, Session.open(bench.path, start=False) as second:
+        patch.setattr(journal, "TAKEN_WITHIN_S", 0.2)
+        with pytest.raises(FolderError, match="nothing was done"):
+            second.submit(draft())
+    assert (box := Mailbox(bench.path / "labtui.db")).take() is None and not bench.session.state.submissions
     wanted = Request(action="submit", draft=draft(beside=(("a.sh", b"\x00\xff"),)))
     answers = []
     asker = threading.Thread(target=lambda: answers.append(box.ask(wanted)))

@@ -124,6 +124,8 @@ def test_a_healthy_database_survives_repair_unchanged_and_a_row_whose_bytes_chan
     report = repair(LabFolder.open(first.path))
     assert report.rebuilt == 0
     second = open_bench(first.cluster)
+    with pytest.raises(FolderError, match="open"):
+        repair(LabFolder.open(first.path))
     assert second.session.state.runs == before.runs
     assert report.old_database is not None and report.old_database.exists()
     assert not report.damaged and report.old_database.name.startswith("labtui.db.old-")
@@ -134,8 +136,3 @@ def test_a_healthy_database_survives_repair_unchanged_and_a_row_whose_bytes_chan
     report = repair(LabFolder.open(first.path))
     assert report.damaged and report.old_database is not None
     assert report.old_database.name.startswith("labtui.db.damaged-")
-
-
-def test_repair_does_not_touch_a_folder_that_is_open(bench):
-    with pytest.raises(FolderError, match="open"):
-        repair(LabFolder.open(bench.path))

@@ -4,7 +4,7 @@ import pytest
 
 from labtui.domain.model import JobPhase
 from labtui.practice.incidents import IncidentNote
-from labtui.session.notifications import Notice
+from labtui.session.notifications import Notice, terminal_sequence
 from labtui.session.settings import changed
 from labtui.tui.app import LabApp
 from tests import changes
@@ -55,3 +55,9 @@ async def test_the_settings_say_how_it_is_told(session, messages, how, rings):
         session.feed(*live_run("lt000000000000000ddd", "10.5", 1, spec(), "31330", 1))
         await until(pilot, lambda: app.view_model.state is session.state and len(messages) == rings)
         assert not shown
+
+
+def test_a_name_from_outside_cannot_act_on_the_terminal():
+    sequence = terminal_sequence(Notice("x\x1b]0;owned\x07", "a;b\\\nc"))
+    assert sequence.count("\x1b") == sequence.count(";") == 4 and sequence.count("\a") == 1
+    assert sequence.startswith("\a\x1b]9;") and "owned\x07" not in sequence
