@@ -125,7 +125,8 @@ def test_a_request_is_taken_once_or_withdrawn_and_an_old_one_never(bench, monkey
         patch.setattr(journal, "TAKEN_WITHIN_S", 0.2)
         with pytest.raises(FolderError, match="nothing was done"):
             second.submit(draft())
-    assert (box := Mailbox(bench.path / "labtui.db")).take() is None and not bench.session.state.submissions
+    box = Mailbox(bench.path / "labtui.db")
+    assert box.take() is None and not bench.session.state.submissions
     wanted = Request(action="submit", draft=draft(beside=(("a.sh", b"\x00\xff"),)))
     answers = []
     asker = threading.Thread(target=lambda: answers.append(box.ask(wanted)))
