@@ -438,3 +438,5 @@ def test_an_editor_that_the_student_did_not_choose_is_named_and_ctrl_c_goes_back
     assert "another\neditor.\n" in said[0], "lines end at words"
     assert signal.getsignal(signal.SIGINT) is handler
     assert said[0].startswith("\x1b[?1049h"), "nothing stays on the terminal"
+    monkeypatch.setattr("sys.platform", "win32")
+    assert messages.edit(path, explain=True) is None and said[1].startswith("answer.md"), "no escape sequence"

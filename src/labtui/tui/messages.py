@@ -74,10 +74,8 @@ def editor_command() -> list[str]:
         if words := [text] if Path(text).is_file() else shlex.split(text, posix=sys.platform != "win32"):
             program, *options = (word.strip('"') for word in words)
             return [shutil.which(program) or program, *options]
-    for candidate in ("notepad",) if sys.platform == "win32" else ("nano", "vim", "vi"):
-        if found := shutil.which(candidate):
-            return [found]
-    return []
+    names = ("notepad",) if sys.platform == "win32" else ("nano", "vim", "vi")
+    return [found for found in map(shutil.which, names) if found][:1]
 
 
 def editor_hint(command: list[str], path: Path) -> str:
@@ -100,10 +98,13 @@ def edit(path: Path, *, explain: bool) -> LabError | None:
     try:
         if explain and (hint := editor_hint(command, path)):
             hint = textwrap.fill(hint, shutil.get_terminal_size().columns - 1)
-            try:  # on the alternate screen, so that nothing printed meanwhile is left when labtui ends
-                input(f"\x1b[?1049h\x1b[H{hint}\nPress enter to open it, ctrl+c to go back. ")
+            # on the alternate screen, so that nothing printed meanwhile is left when labtui ends; on Windows, Textual
+            # has given the console back, which may then print escape sequences as they are
+            begin, end = ("", b"") if sys.platform == "win32" else ("\x1b[?1049h\x1b[H", b"\x1b[?1049l")
+            try:
+                input(f"{begin}{hint}\nPress enter to open it, ctrl+c to go back. ")
             finally:
-                os.write(1, b"\x1b[?1049l")
+                os.write(1, end)
         signal.signal(signal.SIGINT, lambda *_: None)  # ctrl+c is meant for the editor
         subprocess.run([*command, str(path)], check=False)
     except (KeyboardInterrupt, EOFError):

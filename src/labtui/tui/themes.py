@@ -103,7 +103,7 @@ class SanitizedApp(App[_Result]):
     def _build_driver(self, *how: Any, **more: Any) -> Driver:
         driver = super()._build_driver(*how, **more)
         if (file := getattr(driver, "_file", None)) is not None:
-            driver._file = _Output(file)  # type: ignore[attr-defined]  # Windows and headless drivers have no file
+            driver._file = _Output(file)  # type: ignore[attr-defined]  # headless drivers have no file
         return driver
 
     def _handle_exception(self, error: Exception) -> None:
