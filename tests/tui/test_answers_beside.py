@@ -65,9 +65,11 @@ async def test_facts_and_chart_are_those_of_the_question_under_the_cursor(filled
             await until(pilot, lambda number=number: f"For question {number}\n" in beside(app))
             key = charts.get(number)
             await until(pilot, lambda key=key: chart.spec and key in (None, chart.spec.key))
-            own, _, messages = beside(app).partition(f"For question {number}\n")
-            messages = messages.split("Other facts")[0]
-            assert messages.count("\n\n") == len(question.facts) and "Your numbers" in own, "first one's own"
+            first, _, messages = beside(app).partition(f"For question {number}\n")
+            messages, _, own = messages.partition("Your numbers")
+            assert not first and messages.count("\n\n") == len(question.facts) and "13.6 s" in own, (
+                "then one's own"
+            )
             assert all(facts[name] in " ".join(messages.split()) for name in question.facts)
             await until(pilot, lambda n=number: f"Answer to question {n}" in text_of(app))
             await pilot.press(*f"text{number}")
@@ -104,11 +106,11 @@ async def test_typing_paints_nothing_beside_anew_and_new_results_do(filled_sessi
 @pytest.mark.parametrize("size", [(80, 24), (120, 28)])
 async def test_what_does_not_fit_is_reached_by_keys(filled_session, size):
     async with screens(filled_session, "answers", size=size) as (app, pilot):
-        await until(pilot, lambda: "Your numbers" in text_of(app) and bool(app.view_model.checks))
+        await until(pilot, lambda: "For question 1" in text_of(app) and bool(app.view_model.checks))
         side, main = (pane_of(app).query_one(f"#answer-{name}").region for name in ("side", "main"))
         assert side.y == main.y == pane_of(app).region.y and side.right <= main.x
         await pilot.press("tab", "pagedown")
-        await until(pilot, lambda: "Your numbers" not in text_of(app))
+        await until(pilot, lambda: "For question 1" not in text_of(app))
         assert app.view_model.task_id == "10.5", "a page of the facts, not of the tasks"
         await pilot.press("tab", "enter")
         await until(pilot, lambda: pane_of(app).editor.has_focus)

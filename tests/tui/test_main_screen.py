@@ -74,9 +74,10 @@ async def test_every_pane_stands_at_every_size(filled_session):
 
 
 async def test_keys_and_clicks_go_to_the_panes_without_colour_too(filled_session, monkeypatch):
-    monkeypatch.setenv("NO_COLOR", "1")
+    for name in ("NO_COLOR", "LABTUI_ASCII"):
+        monkeypatch.setenv(name, "1")
     wanted = {
-        "t": "Run ResNet50.py on 1, 2 and 4 GPUs", "l": "7/7 - 5s - loss: 2.0500", "c": "4 Efficiency",
+        "t": "Run ResNet50.py on 1, 2 and 4 GPUs", "l": "7/7 - 5s - loss: 2.0500", "c": ">Charts",
         "a": "How close is the speedup", "r": "done in 5:00",
     }  # fmt: skip
     async with screens(filled_session) as (app, pilot):
@@ -85,7 +86,7 @@ async def test_keys_and_clicks_go_to_the_panes_without_colour_too(filled_session
             await until(pilot, lambda words=words: words in text_of(app), words)
         for keys, turn in ("r1", "1/2"), ("r1", "1/2"), ("1", "2/2"):  # from another pane it only opens
             await pilot.press(*keys)
-            await until(pilot, lambda turn=turn: f"1 Time {turn}" in text_of(app), turn)
+            await until(pilot, lambda turn=turn: f">1 Time {turn}" in text_of(app), turn)
         await pilot.click("#task")
         await until(pilot, lambda: app.main.pane == "task")
         await click_words(pilot, "s Plan")

@@ -13,13 +13,14 @@ from textual.events import Key
 from textual.widgets import Button, Digits, Static
 
 from labtui.domain.errors import RemoteFailure
-from labtui.domain.model import RunPhase, SubmissionDraft
+from labtui.domain.model import Interval, RunPhase, SubmissionDraft
 from labtui.lab.plan import PlanOverrides, task_drafts
 from labtui.session.labs import load_edition
 from labtui.session.planning import retry_after
 from labtui.session.preview import Preview
 from labtui.session.settings import changed, load_profile
 from labtui.slurm.job_control import SbatchAnswer
+from labtui.tui import plan_words
 from labtui.tui.app import LabApp
 from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import Plan, Verdict
@@ -107,7 +108,7 @@ def plan_of_vit(session: FedSession, *gpus: int) -> Plan:
 
 
 @pytest.mark.parametrize("width", [72, 86])
-def test_the_options_of_a_run_are_cut_where_the_window_ends(session, width):
+def test_the_options_of_a_run_are_cut_where_the_window_ends(session, monkeypatch, width):
     planned = plan_of_vit(session, 1, 8, 32)
     shown = [cells(planned, at, row) for at, row in enumerate(planned.rows)]
     assert [each["gpus"] for each in shown] == ["1", "8 on 2 nodes", "32 on 8 nodes"]
@@ -130,6 +131,8 @@ def test_the_options_of_a_run_are_cut_where_the_window_ends(session, width):
         shown, line = {column.key for column in table_of(planned, 118)[0]}, ticket(planned)[1].line
         assert {"job", "batch", "expected", "options"} <= shown, "an empty one takes what is typed there"
         assert re.search(r" expected, \d:\d\d:\d\d to \d+:\d\d:\d\d", line), line
+    monkeypatch.setattr(plan_words, "expectation", lambda *_: (Interval(456, 456, 556), None))
+    assert ticket(planned)[1].line == "15:12 min expected, up to 18:32", "not from itself on"
 
 
 async def test_the_first_frame_of_the_plan_says_what_is_expected(session, painting, monkeypatch):

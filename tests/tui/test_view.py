@@ -50,7 +50,7 @@ from labtui.tui.view import TaskLine, View, runs_of
 from labtui.tui.view_model import ViewModel, asked_families, first_chart, first_task, read_load
 from labtui.tui.widgets import runs_pane
 from labtui.tui.widgets.charts_pane import empty_chart
-from labtui.tui.widgets.frame import gpu_hours, sentences, task_text, wrap
+from labtui.tui.widgets.frame import _title, gpu_hours, sentences, task_text, wrap
 from labtui.tui.widgets.log_pane import read_as
 from labtui.tui.widgets.runs_pane import error_card, run_facts, state_text, table_of
 from labtui.tui.widgets.task_pane import task_page
@@ -252,6 +252,8 @@ def test_the_time_left_goes_down_inside_an_epoch_and_is_at_most_what_the_job_has
         bar, later = (state_text(each, each.every[1], ROLES, 21).plain for each in views)
         assert bar == later and bar.startswith("━") and bar.endswith(f"─  {said}"), "as far as it was known"
         assert words.live_reason(views[0]) == "Run 1 is running."
+    practice = words.live_reason(replace(begun(), factor=20.0))
+    assert not epochs or practice.endswith(" left on the practice clock."), practice
     slow = replace((run := in_epochs(NOW)), epochs=(replace(run.epochs[0], seconds=Interval.exact(1000.0)),))
     assert (seen(replace(begun().state, runs={1: slow})).every[1].left_s or 0) > 500, "all takes longer, then"
     unseen = seen(LabState(runs={1: in_epochs()}, submissions={"lt1": sent(JobPhase.RUNNING)}))
@@ -328,6 +330,8 @@ def test_the_title_counts_the_seconds_of_the_run_and_a_comparison_names_the_run_
     other = replace(view, task_id=compares.id, checks={compares.id: seen_to})
     assert [row.live for row in view.tasks if row.task_id == compares.id] == [None]
     assert (task_word(other), title_remark(other)) == ("open", f"  {words.live_reason(other)[:-1]}")
+    done = replace(view, checks={view.task_id: replace(seen_to, task_id=view.task_id, status="done")})
+    assert _title(done, ROLES, 90).plain.endswith("✔ done; one more is running for 0:30 (run 2)")
 
 
 def test_a_job_that_is_held_and_one_that_failed_after_its_training_say_so():

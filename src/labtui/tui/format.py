@@ -218,7 +218,8 @@ def live_reason(view: View) -> str:
     if first.left_s == 0 and first.to_limit:
         return f"Run {first.run_id} is past its time limit."
     if first.left_s:  # else it takes longer than was expected
-        return f"Run {first.run_id} has {clock_span(first.left_s)} {'to its time limit' if first.to_limit else 'left'}."
+        left = f"{'to its time limit' if first.to_limit else 'left'}{' on the practice clock' * bool(view.factor)}"
+        return f"Run {first.run_id} has {clock_span(first.left_s)} {left}."
     if first.word == RunPhase.QUEUED and first.job is not None and first.job.start_estimate:
         return f"Run {first.run_id} is queued. {start_words(first.job, view)}".rstrip()
     return f"Run {first.run_id} is {'being cancelled' if first.cancelling else first.word}."

@@ -72,6 +72,7 @@ def ticket(plan: Plan) -> tuple[Figure, ...]:
         below = f"expected, {words.range_text(seconds, long)}".partition(", about")[0]
     if time:
         digits, unit = words.span_text(time).split()
+        below = below.replace(f", {digits} to ", ", up to ")
         figures.append(Figure(digits, unit, below))
     most = sum(draft.total_gpus * draft.time_limit_minutes / 60 for draft in plan.asked)
     if most:

@@ -267,6 +267,11 @@ class Roles(msgspec.Struct, frozen=True):
     """The colours of lines and bars, each with its tones; distinct for colour-blind readers, none that of a state."""
 
 
+def pointer(*, chosen: bool) -> str:
+    """What stands before the chosen one of a row: a sign where no line or colour may tell it."""
+    return ">" if chosen and ascii_wanted(os.environ) else " "
+
+
 def ink(text: str, style: str = "", *, no_wrap: bool = False) -> Text:
     """A text with a style that does not extend to what is appended later."""
     return Text(no_wrap=no_wrap, overflow="ellipsis" if no_wrap else None).append(text, style)

@@ -127,11 +127,12 @@ class TaskLine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sign(self) -> str:
-        return (words.PHASE_GLYPHS | words.TASK_GLYPHS).get(self.live or self.status, words.NOTHING)
+        shown = "done" if self.status == "done" else self.live or self.status  # also while one more run goes
+        return (words.PHASE_GLYPHS | words.TASK_GLYPHS).get(shown, words.NOTHING)
 
     @property
     def role(self) -> str:
-        return words.PHASE_ROLES.get(self.live or self.status, "")
+        return words.PHASE_ROLES.get("done" if self.status == "done" else self.live or self.status, "")
 
     @property
     def word(self) -> str:

@@ -23,7 +23,7 @@ from labtui.domain.run import run_numbers
 from labtui.tui import STYLES
 from labtui.tui.guidance import NextStep, as_it_was, instead_of_runs, remedy, runs_again
 from labtui.tui.messages import export_all
-from labtui.tui.themes import ANSWER_S, ink, roles
+from labtui.tui.themes import ANSWER_S, ink, pointer, roles
 from labtui.tui.view import ENDED_BADLY, View
 from labtui.tui.widgets.frame import FramedScreen, TaskList, key, say
 
@@ -155,7 +155,7 @@ class MainScreen(FramedScreen):
             count = view.count(tab.id or "")
             met = f"{count}{' exported' if tab.id == 'charts' and count.of > 0 else ''}"
             said = f"· {count.stale} outdated" if count.stale else met
-            label = f"{PANES[tab.id or 'task']} {said}".strip()
+            label = f"{pointer(chosen=tab.id == self.pane)}{PANES[tab.id or 'task']} {said}".strip()
             if str(tab.label) != label:
                 tab.label = Content(label)
         if self.focused is None and self.query("#panes > *"):  # the focused one was hidden, may be back

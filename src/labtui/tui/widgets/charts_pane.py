@@ -23,7 +23,7 @@ from labtui.results.rows import ResultRow, of_rows
 from labtui.tui import format as words
 from labtui.tui.format import look_of, place_text, plain, shortened
 from labtui.tui.guidance import headline, instead_of_chart, sizes_of, unit_of
-from labtui.tui.themes import ANSWER_S, ink, roles
+from labtui.tui.themes import ANSWER_S, ink, pointer, roles
 from labtui.tui.view import ENDED_BADLY, RunLine, View, planned_sizes
 from labtui.tui.view_model import VIEWS, first_view, in_turn
 from labtui.tui.widgets.frame import Pane, PlainText, clickable, ends, key, say
@@ -372,7 +372,10 @@ class ChartsPane(Pane, Container, can_focus=True):
             ground = f" on {self.app.current_theme.variables['tint']}" if chosen else ""
             count, action = len(shown.charts.get(name, ())), f"view('{name}')"
             plain_style = f"bold{ground}" if chosen else styles.soft if count else styles.quiet
-            left.append(f" {at} ", clickable(action, f"bold {styles.busy}{ground}" if count else plain_style))
+            left.append(
+                f"{pointer(chosen=chosen)}{at} ",
+                clickable(action, f"bold {styles.busy}{ground}" if count else plain_style),
+            )
             several = chosen and count > 1 and not shown.four
             turn = f"{self._turn[name] % count + 1}/{count} " if several else ""
             left.append(f"{title} {turn}", clickable(action, plain_style)).append(" ")

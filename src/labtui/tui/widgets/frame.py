@@ -396,7 +396,8 @@ def _title(view: View, styles: Roles, width: int) -> Text:
         return EMPTY
     left = ink(row.task_id, f"bold {styles.busy}")
     left.append(f"  {row.title}" if row.task_id else row.title, "bold")
-    state = ink(f"{row.sign} {row.word}", getattr(styles, row.role or "soft"))
+    more = "done; one more is " if row.live and row.status == "done" else ""
+    state = ink(f"{row.sign} {more}{row.word}", getattr(styles, row.role or "soft"))
     return ends(left, state.append(title_remark(view), styles.soft), width)
 
 
