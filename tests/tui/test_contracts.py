@@ -7,8 +7,8 @@ import asyncio
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import textual
@@ -24,12 +24,12 @@ from tests.tui.waiting import text_of, until
 
 HERE = Path(__file__).parent / "contracts"
 TEXTUAL = "8.2.8"
+pytestmark = pytest.mark.skipif(textual.__version__ != TEXTUAL, reason=f"they are of Textual {TEXTUAL}")
 _IDS = re.compile(r"terminal-\d+")
 TOKEN = "lt0123456789abcdef0123"
 
 
-@dataclass(frozen=True)
-class Contract:
+class Contract(NamedTuple):
     """A picture: how to get there, and what must be on the screen before it is taken."""
 
     name: str
@@ -87,7 +87,6 @@ async def hold(app: LabApp, pilot: object, contract: Contract, condition: Callab
     assert path.read_text() == shown, f"{path.name} differs; the screen reads\n{text_of(app)}"
 
 
-@pytest.mark.skipif(textual.__version__ != TEXTUAL, reason=f"the pictures are those of Textual {TEXTUAL}")
 @pytest.mark.parametrize("contract", CONTRACTS, ids=lambda contract: contract.name)
 async def test_the_screen_looks_as_agreed(lab, contract, monkeypatch):
     monkeypatch.setattr(planning.secrets, "token_hex", lambda _: TOKEN[2:])
@@ -106,7 +105,6 @@ QUESTION = LoginQuestion(
 )  # fmt: skip
 
 
-@pytest.mark.skipif(textual.__version__ != TEXTUAL, reason=f"the pictures are those of Textual {TEXTUAL}")
 async def test_the_question_about_a_server_looks_as_agreed(lab):
     app = LabApp(lab, prompter=ScreenPrompter())
     contract = Contract("host-key-80", (80, 24), (), "SHA256:")

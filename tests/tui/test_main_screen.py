@@ -198,7 +198,6 @@ async def test_a_folder_without_runs_begins_with_the_first_task_and_the_next_off
 
 
 async def test_where_the_keys_go_is_seen_and_the_runs_have_them_again(filled_session):
-    """By tone: the cursor's ground."""
     async with screens(filled_session, "runs") as (app, pilot):
         table, tasks = app.screen.query_one(KeyedTable), app.screen.query_one(TaskList)
         await until(pilot, lambda: table.has_focus)

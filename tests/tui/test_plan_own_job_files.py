@@ -10,7 +10,6 @@ from labtui.domain.model import JobPhase, SubmissionStatus
 from labtui.session.own_jobs import own_draft
 from labtui.tui.app import LabApp
 from labtui.tui.plan_model import Plan
-from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.widgets.run_pane import KeyedTable
 from tests import changes
 from tests.tui.fed_session import FedSession, accepted, epoch, observed, online, planned, spec
@@ -125,7 +124,6 @@ async def test_a_task_without_runs_plans_the_own_job_file(session):
         await pilot.press("s")
         await until(pilot, lambda: ready(app.screen))
         screen = app.screen
-        assert isinstance(screen, PlanScreen)
         assert screen.plan.job_file == path and "lines, slurm/mine.slurm" in text_of(app)
         (draft,) = screen.plan.drafts
         assert (draft.form, draft.task_id, draft.gpus) == ("own", "10.1", 2)
@@ -150,7 +148,6 @@ def test_an_own_file_with_two_runs_stays_one_job_when_it_goes_again(session):
 
 
 async def test_own_jobs_of_no_task_and_no_model_are_listed_by_name_and_charted(session):
-    """Their logs told epochs and nothing else."""
     log_only = replace(spec(), model="", n_gpus=0, batch_size=0, epochs=0, script="own.py", unknown=UNKNOWN)
     own = {"form": "own", "job_name": "mine", "job_file": "mine.slurm", "gpus": 1}
     other = {"job_name": "other", "job_file": "gone.slurm"}

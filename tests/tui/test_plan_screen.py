@@ -20,7 +20,6 @@ from labtui.session.planning import retry_after
 from labtui.session.preview import Preview
 from labtui.session.settings import changed, load_profile
 from labtui.slurm.job_control import SbatchAnswer
-from labtui.tui import plan_words
 from labtui.tui.app import LabApp
 from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import Plan, Verdict
@@ -131,7 +130,7 @@ def test_the_options_of_a_run_are_cut_where_the_window_ends(session, monkeypatch
         shown, line = {column.key for column in table_of(planned, 118)[0]}, ticket(planned)[1].line
         assert {"job", "batch", "expected", "options"} <= shown, "an empty one takes what is typed there"
         assert re.search(r" expected, \d:\d\d:\d\d to \d+:\d\d:\d\d", line), line
-    monkeypatch.setattr(plan_words, "expectation", lambda *_: (Interval(456, 456, 556), None))
+    monkeypatch.setattr("labtui.tui.plan_words.expectation", lambda *_: (Interval(456, 456, 556), None))
     assert ticket(planned)[1].line == "15:12 min expected, up to 18:32", "not from itself on"
 
 
