@@ -89,7 +89,7 @@ def test_a_file_without_account_and_queue_gets_the_lab_folders_also_in_lint(fold
     (folder.path / "job.slurm").write_text(text)
     assert "account" not in {each["rule"] for each in found(capsys, code=0)}
     said = command(["submit", "job.slurm", "--dry-run", "--offline"]).out
-    assert "[account]" not in said and "1 run, 2 GPUs, 5 epochs (the log will tell: model" in said
+    assert "[account]" not in said and "1 run, train.py · 2 GPUs, 5 epochs (the log will" in said
     assert "limit 20 min, expected time not known (acc_training, nct_000)\n# sbatch gets --acc" in said
     text = text.replace("--gres", "-p acc --gres").replace("--n_gpus 2", "")
     (folder.path / "job.slurm").write_text(text)

@@ -17,15 +17,12 @@ def put(number: int, text: str, sheet: str = SHEET) -> str:
     return sheet.replace(heading, f"{heading}\n\n{text}")
 
 
-def test_a_new_sheet_has_the_questions_and_text_below_a_heading_is_the_answer():
+def test_text_below_a_heading_is_the_answer_also_of_one_reworded_renumbered_or_moved():
     assert SHEET.startswith("# Task 10.4: ") and SHEET.count("\n## ") == len(TASK.questions) == 3
     assert read_sheet(TASK, SHEET) == ("", "", "")
     assert read_sheet(TASK, put(2, "As *memory bandwidth*.")) == ("", "As *memory bandwidth*.", "")
     for text in ("   \n\n", "<!-- later -->", "---", "- \n- \n", "***"):
         assert read_sheet(TASK, put(1, text)) == ("", "", ""), text
-
-
-def test_headings_may_be_reworded_renumbered_or_moved():
     _, second, third = (question.text for question in TASK.questions)
     text = f"## {third}\n\nc\n\n## 1. shorter\n\na\n\n## 9. {second.upper()} ##\n\nb\n"
     assert read_sheet(TASK, text) == ("a", "b", "c")

@@ -141,21 +141,17 @@ def by_action(commands: tuple[ManualCommands, ...]) -> dict[str, tuple[str, ...]
     return {item.action: item.commands for item in commands}
 
 
-def test_options_stay_words_and_nothing_is_asked_or_sent(bench):
-    commands = by_action(commands_of_draft(bench.session, draft(options=("--qos=a b",))))
-    (test,) = commands["test"]
-    words = shlex.split(shlex.split(shlex.split(test)[-1])[-1])  # this shell, ssh's, and the login shell's
-    assert words[-4:-1] == ["sbatch", "--test-only", "--qos=a b"]
-    assert not bench.cluster.calls and not bench.session.state.submissions
-
-
 @pytest.mark.parametrize("odd", ["it's \\ a\\\\", "it's! `x` $y", "'\"!\\", "\n'\n", "\\$'\\`", "'" * 5, ""])
 def test_a_word_stays_one_word_in_a_shell(odd):
     printed = subprocess.run(["bash", "-c", f"printf %s {quoted(odd)}"], capture_output=True, check=True)
     assert printed.stdout.decode() == odd
 
 
-def test_commands_are_quoted_as_a_person_would(bench):
+def test_commands_are_quoted_as_a_person_would_and_options_stay_words(bench):
+    (test,) = by_action(commands_of_draft(bench.session, draft(options=("--qos=a b",))))["test"]
+    words = shlex.split(shlex.split(shlex.split(test)[-1])[-1])  # this shell, ssh's, and the login shell's
+    assert words[-4:-1] == ["sbatch", "--test-only", "--qos=a b"]
+    assert not bench.cluster.calls and not bench.session.state.submissions
     token = accepted(bench)
     item = bench.session.state.submissions[token]
     assert by_action(commands_of_cancel(bench.session, item)) == {

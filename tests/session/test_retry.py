@@ -143,7 +143,7 @@ def test_after_out_of_memory_half_the_batch_unless_the_nodes_memory_was_used_up(
 
 def test_a_students_own_file_goes_again_as_it_was_sent(bench):
     path = bench.session.folder.slurm / "own.slurm"
-    head = "#!/bin/bash\n#SBATCH -A nct_000 -q acc_training -t 10 --gres=gpu:1\n"
+    head = "#!/bin/bash\n#SBATCH -A nct_999 -q acc_training -t 10 --gres=gpu:1\n"
     path.write_text(f"{head}python mine.py --batch_size 64 --n_gpus 1\n")
     draft = own_draft(bench.session, path, answers={"epochs": 400})
     ended(bench, "time-limit", draft)
@@ -176,6 +176,18 @@ def test_a_students_own_file_goes_again_as_it_was_sent(bench):
     assert said.startswith("No. own.slurm goes as it was sent;") and said.endswith(": No module named 'x'")
     path.write_bytes(dict(draft.beside)["own.slurm"])
     assert "as it was sent" not in retry_after(bench.session, 1).sentence
+    plan = Plan(bench.session, bench.session.edition, "10.5", retry_after(bench.session, 1).drafts)
+    plan.remake()
+    plan.previews = plan.make_previews()
+    (wrong,) = (each for each in plan.found if each.finding.rule == "account")
+    assert "+#SBATCH -A nct_000" in plan.difference(wrong)
+    plan.make_fix(wrong)
+    ((job, text),) = plan.scripts.items()
+    plan.scripts[job] = text.replace("-t 10", "-t 5").replace("--n_gpus", "--epochs 4 --n_gpus")
+    plan.previews = plan.make_previews()
+    bench.settled(bench.session.submit(job, script=plan.scripts[job]), 20)
+    for told in (plan.asked[0], list(bench.session.state.submissions.values())[-1]):
+        assert (told.account, told.time_limit_minutes, told.runs[0].epochs) == ("nct_000", 5, 4)
 
 
 @pytest.mark.parametrize("output", ["%x-%N.%j.out", "/dev/null"])

@@ -85,8 +85,8 @@ class Parser(argparse.ArgumentParser):
             sentence = sentence.replace(match[0], f"{match['given']!r} is not one of {', '.join(known)}")
             near = suggest(match["given"], known)
         elif match := _UNKNOWN.search(message):
-            no = match["option"].startswith("--no")  # the opposite of what is wanted is no suggestion
-            known = [each for each in self._option_string_actions if each.startswith("--no") is no]
+            no = match["option"][:4] == "--no"  # the opposite of what is wanted is no suggestion
+            known = [each for each in self._option_string_actions if (each[:4] == "--no") is no]
             near = suggest(match["option"], known, "`{}`")
         raise UsageError(sentence + near, f"`{self.prog} --help` shows the usage.")
 

@@ -19,7 +19,7 @@ from labtui.commands.terminal import OpenLab, error_lines, lab_folder, print_lin
 from labtui.domain.decode import json_text
 from labtui.domain.model import RunPhase, Stream
 from labtui.domain.run import mark_words, run_numbers
-from labtui.domain.state import OPEN, PENDING, LabState, RunState, SubmissionState
+from labtui.domain.state import OPEN, PENDING, LabState, LogState, RunState, SubmissionState
 from labtui.domain.terminal_text import printable
 from labtui.slurm.states import end_reason, reason_words, waiting_reason
 from labtui.slurm.values import known_logs
@@ -65,7 +65,7 @@ def run_log(args: argparse.Namespace) -> int:
             say(_why_no_log(lab, record, args.stream))
             return 1
         printer.print_new(path)
-        if not args.follow and not _complete(item, args.stream):
+        if not args.follow and not item.logs.get(args.stream, LogState()).complete:
             what = "The end of the log was not checked yet" if item.over else "The log may have grown since"
             say(f"{what}; --follow fetches the rest.")
         for found in record.diagnosis[:1]:
@@ -93,16 +93,11 @@ def _why_no_log(lab: OpenLab, run: RunState, stream: Stream) -> str:
     return f"Run {run.run_id} printed nothing{why}.{more}{hint}"
 
 
-def _complete(item: SubmissionState, stream: Stream) -> bool:
-    log = item.logs.get(stream)
-    return log is not None and log.complete
-
-
 def _stream_over(state: LabState, record: RunState, stream: Stream) -> bool:
     item = state.submissions[record.token]
     never = state.runs[record.run_id].phase not in OPEN and item.job is None
     none = stream not in (known_logs(item) if item.over else item.remote_logs)
-    return never or none or _complete(item, stream)
+    return never or none or item.logs.get(stream, LogState()).complete
 
 
 class _LogPrinter:
@@ -203,7 +198,7 @@ def _is_read_to_the_end(state: LabState, submission: SubmissionState) -> bool:
     if not submission.over or submission.job is None:
         return submission.over
     read = all(state.runs[number].outcome is not None for number in submission.run_ids)
-    return read and all(_complete(submission, stream) for stream in known_logs(submission))
+    return read and all(submission.logs.get(stream, LogState()).complete for stream in known_logs(submission))
 
 
 News = tuple[dict[str, Any], str, tuple[str, ...]]

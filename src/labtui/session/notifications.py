@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -102,12 +102,10 @@ class Notifier:
             if how == "desktop" and self.desktop is not None:
                 self.desktop(notice)
 
-    def notices(self, state: LabState, names: Mapping[str, str]) -> list[Notice]:
-        """The notices that are new in `state`; each is returned once."""
-        found = []
+    def notices(self, state: LabState, names: Mapping[str, str]) -> Iterator[Notice]:
+        """The notices that are new in `state`; each is given once."""
         for token, item in state.submissions.items():
             kind, told = _stage(item, state), self._told.get(token)
             if kind is not None and kind != told and told in (None, "started"):
                 self._told[token] = kind
-                found.append(_compose(kind, item, state, names))
-        return found
+                yield _compose(kind, item, state, names)

@@ -104,6 +104,11 @@ def plan(
 
     # it identifies one submission on this computer and in Slurm's records
     own, token = draft.form == "own", f"lt{secrets.token_hex(10)}"
+    if own and script is not None:  # edited: what the old text said of its runs may not be so any more
+        from labtui.session.own_jobs import job_file_draft
+
+        edited = job_file_draft(draft.job_file, script, task_id=draft.task_id, given=draft.options_by_name)
+        draft = replace(edited, beside=draft.beside, job_name=draft.job_name)
     root = lab_root(session.profile, session.settings, user=session.user, account=draft.account)
     remote_dir = f"{root}/{token}"
     unique = f"{file_name(draft.job_name)}-{token[-8:]}"

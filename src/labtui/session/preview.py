@@ -40,8 +40,9 @@ MISSING_FRESH_S = 20.0
 class Preview(msgspec.Struct, frozen=True):
     """What submitting a draft would do. `seconds` and `gpu_hours` are expectations, None if nothing is known.
 
-    `asked` is the draft with the GPUs and the time limit that its script asks for. `unasked` are remote paths that it
-    needs and about which there is no recent answer: pass them to `Session.look_at`.
+    `asked` is the draft with what its script asks for (queue, GPUs, CPUs, time limit); if that is an edited job file of
+    the student's own, also with its runs. `unasked` are remote paths that it needs and about which there is no recent
+    answer: pass them to `Session.look_at`.
     """
 
     asked: SubmissionDraft
@@ -64,7 +65,8 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
     if draft.job_file:  # findings name it as the student does
         files[main] = files.pop(sent_as(main))
     edition = session.edition
-    asked = replace(draft, gpus=planned.gpus, time_limit_minutes=planned.time_limit_minutes)
+    fields = ("account", "qos", "partition", "gpus", "cpus", "time_limit_minutes", "runs")
+    asked = replace(draft, **{name: getattr(planned, name) for name in fields})
     if draft.gpus and not asked.gpus:
         asked = replace(asked, runs=tuple(replace(run, device="cpu", n_gpus=0) for run in draft.runs))
     seconds, gpu_hours = expectation(asked, edition, session.results().measured)

@@ -342,7 +342,7 @@ class Plan:
 
     def file_text(self, name: str, job: int) -> str | None:
         """The current text of a file that a finding is about; None if it does not exist."""
-        if name == MAIN_SCRIPT:
+        if self._is_script(name, job):
             preview = self.preview(job)
             return None if preview is None else preview.script
         try:
@@ -350,6 +350,10 @@ class Plan:
             return path.read_bytes().decode("utf-8", "surrogateescape") if path.is_file() else None
         except (LabError, OSError):
             return None
+
+    def _is_script(self, name: str, job: int) -> bool:
+        """Whether a finding is about a job's script: labtui's own, or the stored copy of a job file that goes again."""
+        return name == MAIN_SCRIPT or (self.job_file is None and name == self.drafts[job].job_file)
 
     def _path_of(self, name: str, job: int) -> Path:
         """The path of a file that a finding is about: the job file, a file beside it, else a training script.
@@ -388,7 +392,7 @@ class Plan:
             text = self.file_text(fix.file, job) if fix is not None else None
             if fix is None or text is None:
                 continue
-            if fix.file == MAIN_SCRIPT:
+            if self._is_script(fix.file, job):
                 self.scripts[self.drafts[job]] = apply_fix(text, fix)
                 continue
             data = apply_fix(text, fix).encode("utf-8", "surrogateescape")
