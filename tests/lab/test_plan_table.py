@@ -52,14 +52,11 @@ def test_no_typing_breaks_a_row(column, text):
     assert change_cell(new, column, cell(new, column)) == new
 
 
-def test_an_untouched_plan_is_the_edition_s():
+def test_an_untouched_plan_is_the_edition_s_and_becomes_one_job_or_one_per_size():
     for task in EDITION.tasks:
         planned = task_drafts(EDITION, task.id, FOR_TESTS)
         form = next(iter(forms_of(planned)), None)
         assert drafts_from(rows_of(planned), planned, form, EDITION, FOR_TESTS) == planned
-
-
-def test_one_job_or_one_per_size():
     planned = task_drafts(EDITION, "10.5", FOR_TESTS)
 
     def jobs(form, *, without=()):
