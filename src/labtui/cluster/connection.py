@@ -92,14 +92,15 @@ class Connection:
         problems: list[CannotConnect] = []
         for endpoint in sorted(self.hosts, key=lambda each: each != self.endpoint):
             try:
-                self._chain = dial(endpoint, self._prompter, self._memory)
+                self._chain, self.endpoint = dial(endpoint, self._prompter, self._memory), endpoint
+                return
             except CannotConnect as problem:
                 problems.append(problem)
-                continue
-            self.endpoint = endpoint
-            return
-        error = _all_failed(problems)
-        raise CannotConnect(error.sentence, self._offline_hint or error.hint, reason=error.reason)
+        last, reasons = problems[-1], {problem.reason for problem in problems}
+        sentences = "; ".join(problem.sentence.rstrip(".") for problem in problems)
+        said = f"None of the login hosts can be reached: {sentences}." if problems[1:] else last.sentence
+        reason = last.reason if len(reasons) == 1 else ""
+        raise CannotConnect(said, self._offline_hint or last.hint, reason=reason)
 
     def close(self) -> None:
         """Close at once, even during a call; safe from any thread and if not connected."""
@@ -273,15 +274,6 @@ class Connection:
             # On a dead connection the closing message cannot be sent.
             with contextlib.suppress(EOFError, OSError, paramiko.SSHException):
                 channel.close()
-
-
-def _all_failed(problems: list[CannotConnect]) -> CannotConnect:
-    last = problems[-1]
-    if len(problems) == 1:
-        return last
-    sentences = "; ".join(problem.sentence.rstrip(".") for problem in problems)
-    reason = last.reason if len({problem.reason for problem in problems}) == 1 else ""
-    return CannotConnect(f"None of the login hosts can be reached: {sentences}.", last.hint, reason=reason)
 
 
 CHUNK = 65536

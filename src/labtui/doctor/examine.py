@@ -158,7 +158,7 @@ def _reachable_hosts(error: LabError, connection: Connection, site: Profile) -> 
 def _reaches(host: str) -> bool:
     try:
         connect_tcp(host, 22, REACH_LIMIT_S).close()
-    except (OSError, TimeoutError):
+    except OSError:
         return False
     return True
 

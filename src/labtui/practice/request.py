@@ -97,13 +97,11 @@ def all_options(script: bytes) -> dict[str, str]:
 
 def sent_script(call: Call, argv: list[str]) -> tuple[bytes, str]:
     """The script and default job name, from the named file or standard input. Raises Refused."""
-    if not argv:
-        script, name = call.stdin, "sbatch"
-    else:
+    script, name = call.stdin, "sbatch"
+    if argv:
         path = Path(call.folder) / argv[0]
-        name = path.name
         try:
-            script = path.read_bytes()
+            script, name = path.read_bytes(), path.name
         except OSError:
             raise Refused(f"Unable to open file {argv[0]}") from None
     if not script.startswith(b"#!"):

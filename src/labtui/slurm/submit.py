@@ -13,9 +13,10 @@ other end the request may still be with the controller: then several complete an
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from functools import partial
 
 import msgspec
@@ -199,7 +200,7 @@ def _read_lookup(
     result: CommandResult, *, token: str, job_name: str, taken: Container[str], first: int
 ) -> Lookup:
     out = result.sections
-    attempts = _attempts(out, taken, first)
+    attempts = list(_attempts(out, taken, first))
     made = first + len(attempts)
     tried = [attempt for attempt in attempts if not attempt.closed]
     queue_problem = queue.answer_problem("squeue", result)
@@ -259,21 +260,19 @@ def is_of_another(row: JobView, token: str, job_name: str = "") -> bool:
     return token_of(row) != token if token_of(row) else strange
 
 
-def _attempts(out: dict[str, str], taken: Container[str], first: int) -> list[Attempt]:
-    found: list[Attempt] = []
-    while (times := out.get(f"attempt-{(attempt := first + len(found))}")) is not None:
+def _attempts(out: dict[str, str], taken: Container[str], first: int) -> Iterator[Attempt]:
+    for attempt in itertools.count(first):
+        if (times := out.get(f"attempt-{attempt}")) is None:
+            return
         began, ended, status = ([*times.split("\n"), "", "", ""])[:3]
         answer, stderr = (out.get(f"{name}-{attempt}", "") for name in ("out", "err"))
         code, closed = number(status), status == "closed"
         latest = (number(began) or 0.0) + SETTLE_S
         made = parse_submit(answer, taken) if code == 0 else None
-        found.append(
-            Attempt(
-                ended_at=latest if code is None else number(ended) or latest,
-                closed=closed,
-                job_id=made,
-                accepted_as=f"{answer} {stderr}" if code == 0 else None,
-                refusal=None if closed or code == 0 or was_cut_off(code) else classify(stderr),
-            )
+        yield Attempt(
+            ended_at=latest if code is None else number(ended) or latest,
+            closed=closed,
+            job_id=made,
+            accepted_as=f"{answer} {stderr}" if code == 0 else None,
+            refusal=None if closed or code == 0 or was_cut_off(code) else classify(stderr),
         )
-    return found

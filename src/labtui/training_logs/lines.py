@@ -3,7 +3,6 @@
 Of a line that redraws itself only the last state remains, and each full bar over which an unfinished one was drawn.
 """
 
-import operator
 import re
 from collections.abc import Iterable, Iterator
 
@@ -189,7 +188,7 @@ def _decode(piece: bytes) -> str:
 def _are_rising(lines: bytes) -> bool:
     """Whether the numbers of these batches rise: those between the first and the last then say nothing more."""
     batches = [int(number) for number in _BATCH.findall(lines)]
-    return all(map(operator.lt, batches, batches[1:]))
+    return batches == sorted(set(batches))
 
 
 # --------------------------------------------------------------------------- prefixes of a line

@@ -44,10 +44,8 @@ class Record(msgspec.Struct, frozen=True):
 
     def number(self, *names: str) -> float | None:
         """The first of these values that is a finite number."""
-        for value in map(self.values.get, names):
-            if (number := finite(value)) is not None:
-                return number
-        return None
+        found = (finite(self.values.get(name)) for name in names)
+        return next((number for number in found if number is not None), None)
 
     def count(self, *names: str, most: int = 10**9) -> int | None:
         """The first of these values that is a number, as a count: whole, not negative, not more than is plausible."""
