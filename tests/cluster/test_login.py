@@ -39,24 +39,15 @@ def test_a_key_or_a_certificate(connect, student, kind):
     assert connection._transport().remote_cipher == "aes128-gcm@openssh.com", "the quick one goes first"
 
 
-def test_an_encrypted_key_is_opened_once(connect, student):
-    person = Person(passphrase=[student.passphrase])
-    connection = connect(key=student.encrypted_key, person=person)
+@pytest.mark.parametrize("kind", ["passphrase", "password"])
+def test_a_secret_is_asked_once_and_kept_for_reconnects(connect, student, kind):
+    person = Person(**{kind: [getattr(student, kind)]})
+    connection = connect(key=student.encrypted_key if kind == "passphrase" else "", person=person)
     connection.connect()
-    assert connection.methods == ("publickey",) and person.kinds == ["passphrase"]
-    connection.close()
-    connection.connect()  # the opened key was kept in memory
-    assert person.kinds == ["passphrase"]
-
-
-def test_a_password_is_asked_once_and_kept_for_reconnects(connect, student):
-    person = Person(password=[student.password])
-    connection = connect(key="", person=person)
-    connection.connect()
-    assert person.kinds == ["password"] and not person.questions[0].echo
+    assert ("publickey" in connection.methods) == (kind == "passphrase") and not person.questions[0].echo
     connection.close()
     connection.connect()
-    assert person.kinds == ["password"]
+    assert person.kinds == [kind]
 
 
 def test_a_wrong_password_is_not_tried_again(connect, student):
@@ -196,12 +187,9 @@ def test_secrets_show_nowhere(connect, student, caplog):
     caplog.set_level(logging.DEBUG)
     secrets = ("hunter2-password", "hunter2-passphrase")
     seen = ""
-    tries = (
-        {"key": "", "person": Person(password=secrets[0])},
-        {"key": student.encrypted_key, "person": Person(passphrase=secrets[1])},
-    )
-    for sentence in tries:
-        connection = connect(**sentence)
+    locked = (student.encrypted_key, Person(passphrase=secrets[1]))
+    for key, person in (("", Person(password=secrets[0])), locked):
+        connection = connect(key=key, person=person)
         try:
             connection.connect()
         except LabError as error:

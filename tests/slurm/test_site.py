@@ -26,16 +26,10 @@ def partition(name: str, **more: str) -> str:
     return PARTITION.format(name=name, **(words | more))
 
 
-def answer(
-    out: dict[str, str], err: dict[str, str] | None = None, statuses: str = "0 0 0 0"
-) -> CommandResult:
-    names = ("partitions", "nodes", "config", "account")
-    codes = dict(zip(names, statuses.split(), strict=True))
-    text = "".join(
-        f"{MARK}{name}\n{out.get(name, '')}"
-        + (f"{MARK}{name}-status {codes[name]}\n" if name in codes else "")
-        for name in (*names, "programs", "modules", "python", "tensorflow", "data", "containers", "home")
-    )
+def answer(out: dict[str, str], err: dict[str, str] | None = None, statuses: str = "0000") -> CommandResult:
+    text = "".join(f"{MARK}{name}\n{words}" for name, words in out.items())
+    for name, status in zip(("partitions", "nodes", "config", "account"), statuses, strict=True):
+        text += f"{MARK}{name}-status {status}\n"
     errors = "".join(f"{MARK}{name}\n{words}\n" for name, words in (err or {}).items())
     return CommandResult(text.encode(), errors.encode(), 0)
 
@@ -56,17 +50,10 @@ def test_nodes_that_differ_count_as_the_smallest_with_gpus():
 
 
 def test_refusals_are_kept_and_the_sums_are_shared_out():
-    site = site_probe().answer(
-        answer(
-            {"partitions": partition("gpu"), "nodes": ""},
-            {"nodes": "slurm_load_partitions: Access/permission denied", "account": ""},
-            "0 1 0 1",
-        ),
-        "abc",
-    )
-    assert site.refused == {
-        "sinfo": "slurm_load_partitions: Access/permission denied", "sacctmgr": "no answer",
-    }  # fmt: skip
+    denied = "slurm_load_partitions: Access/permission denied"
+    said = answer({"partitions": partition("gpu")}, {"nodes": denied, "account": ""}, "0101")
+    site = site_probe().answer(said, "abc")
+    assert site.refused == {"sinfo": denied, "sacctmgr": "no answer"}
     (found,) = site.partitions
     assert (found.cpus, found.gpus) == (64, 2)
 
@@ -168,17 +155,19 @@ def test_without_a_gpu_partition_the_profile_says_so():
     assert "gpus_per_node" not in values(elsewhere, queue="cpu"), "other nodes have GPUs"
     question = next(each for each in questions(PROBE, asked, Choices()) if each.key == "queue")
     assert question.options == ("cpu (no time limit known)",) and question.default == "cpu"
-    for wrong, says in (
-        ("nosuch", "no partition nosuch here; yours: cpu"), ("old", "partition old is down; yours: cpu"),
-    ):  # fmt: skip
+    shut = replace(elsewhere, partitions=(*elsewhere.partitions, gpu("shut", accounts=("others",))))
+    for here, wrong, says in (
+        *(
+            (asked, "nosuch", "no partition nosuch here; yours: cpu"),
+            (asked, "old", "old is down; yours: cpu"),
+        ),
+        *(
+            (shut, "cpu", "cpu has no GPUs; yours: gpu, other"),
+            (shut, "shut", "shut is not open to your account"),
+        ),
+    ):
         with pytest.raises(UsageError, match=says):
-            question_keys(asked, queue=wrong)
-    for wrong, says in (
-        ("cpu", "cpu has no GPUs; yours: gpu, other"), ("shut", "shut is not open to your account"),
-    ):  # fmt: skip
-        with pytest.raises(UsageError, match=says):
-            shut = gpu("shut", accounts=("others",))
-            question_keys(replace(elsewhere, partitions=(*elsewhere.partitions, shut)), queue=wrong)
+            question_keys(here, queue=wrong)
 
 
 @pytest.mark.parametrize(("training", "programs", "launch"), [

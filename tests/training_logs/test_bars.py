@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from labtui.domain.model import EpochSample
 from labtui.training_logs.reader import parse_log
+from tests.training_logs.test_keras import unit as per_step
 from tests.training_logs.test_truth import RECORDED
 
 GENERATIONS = ("to 2.0.8", "2.1 to 2.3", "2.2 to 2.5, late clock", "2.6 to 2.15", "3")
@@ -20,12 +21,6 @@ def left(seconds: float) -> str:
     if seconds > 3600:
         return f"{whole // 3600}:{whole % 3600 // 60:02d}:{whole % 60:02d}"
     return f"{whole // 60}:{whole % 60:02d}" if seconds > 60 else f"{whole}s"
-
-
-def per_step(seconds: float) -> str:
-    if seconds >= 1 or seconds == 0:
-        return f"{seconds:.0f}s/step"
-    return f"{seconds * 1e3:.0f}ms/step" if seconds >= 1e-3 else f"{seconds * 1e6:.0f}us/step"
 
 
 def bars(generation: str, steps: list[float], validation: float = 0.0, *, separate: bool = False) -> bytes:

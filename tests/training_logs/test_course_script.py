@@ -78,17 +78,11 @@ def test_without_the_command_times_are_the_clocks():
     assert any("number of processes" in note for note in run.notes)
 
 
-def test_without_clock_and_command_there_is_no_time():
+def test_without_clock_and_command_there_is_no_time_and_the_clock_may_refute_a_command():
     script = Script(samples=12480, steps=390, batch=32, epochs=1)
     script.epoch(1, 12480, 40.0)
-    text = "".join(line.split(" - ", 1)[1] for line in script.lines)
-    run = only_run(text)
+    run = only_run("".join(line.split(" - ", 1)[1] for line in script.lines))
     assert run.epochs == () and any("times are unknown" in note for note in run.notes)
-
-
-def test_a_command_that_the_clock_refutes():
-    script = Script(samples=12480, steps=390, batch=32, epochs=1)
-    script.epoch(1, 12480, 40.0)
     run = only_run("+ torchrun --nproc_per_node 4 train.py --batch_size 32\n" + script.end(312))
     assert (run.n_gpus, run.batch_size, run.images) == (None, None, None)
     assert run.epochs[0].seconds.contains(40.0)

@@ -95,14 +95,14 @@ def test_a_bar_written_on_after_a_print_is_one_epoch():
     assert (sample.printed_seconds, sample.metrics) == (3, {"loss": 2.0, "val_loss": 3.0})
 
 
+def unit(value: float, name: str = "step") -> str:
+    if value >= 1 or value == 0:
+        return f"{value:.0f}s/{name}"
+    return f"{value * 1e3:.0f}ms/{name}" if value >= 1e-3 else f"{value * 1e6:.0f}us/{name}"
+
+
 def keras_line(seconds: float, steps: int, generation: int) -> str:
     """What Keras prints at verbose=2, by its own formatting."""
-
-    def unit(value: float, name: str) -> str:
-        if value >= 1 or value == 0:
-            return f"{value:.0f}s/{name}"
-        return f"{value * 1e3:.0f}ms/{name}" if value >= 1e-3 else f"{value * 1e6:.0f}us/{name}"
-
     step = unit(seconds / steps, "step")
     if generation == 3:
         return f"{steps}/{steps} - {seconds:.0f}s - {step} - loss: 2.0000"
