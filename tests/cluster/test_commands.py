@@ -34,9 +34,8 @@ def test_a_shell_that_hangs_is_not_waited_for(line, cluster):
 
 
 def test_floods_on_both_streams_and_one_without_end(line):
-    result = line.run(
-        "head -c 3000000 /dev/zero >&2; head -c 3000000 /dev/zero; head -c 9 /dev/zero >&2; exit 5"
-    )
+    floods = "head -c 3000000 /dev/zero >&2; head -c 3000000 /dev/zero; head -c 9 /dev/zero >&2"
+    result = line.run(f"{floods}; exit 5")
     assert (len(result.stdout), len(result.stderr), result.status) == (3000000, 3000009, 5)
     result = line.run("yes")
     assert result.status is None

@@ -43,17 +43,11 @@ class LineToServer:
         arrives = self.now + self.round_trip_s / 2
         message = paramiko.Message()
         data = self.content[offset : offset + min(size, self.most_at_once)]
-        if self.fail_at is not None and offset >= self.fail_at:
-            piece = CMD_STATUS
-            message.add_int(SFTP_FAILURE)
-            message.add_string(b"Failure")
-        elif data:
-            piece = CMD_DATA
-            message.add_string(data)
-        else:
-            piece = CMD_STATUS
-            message.add_int(SFTP_EOF)
-            message.add_string(b"End of file")
+        failed = self.fail_at is not None and offset >= self.fail_at
+        piece = CMD_DATA if data and not failed else CMD_STATUS
+        if piece == CMD_STATUS:
+            message.add_int(SFTP_FAILURE if failed else SFTP_EOF)
+        message.add_string(b"Failure" if failed else data or b"End of file")
         self.sent += len(data)
         self.free_at = max(self.free_at, arrives) + len(data) / self.rate
         entry = (self.free_at + self.round_trip_s / 2, self.number, fileobj, piece, message.asbytes())
@@ -108,13 +102,10 @@ class Reader:
     size=st.integers(0, 3_000_000), offset=st.integers(0, 100_000), beyond=st.integers(-100_000, 400_000),
     most_at_once=st.sampled_from([1 << 30, 64 * 1024, 10_000]), seed=st.none() | st.integers(0, 99),
 )  # fmt: skip
-def test_the_bytes_are_the_files_in_order_whatever_the_server_gives_at_once(
-    size, offset, beyond, most_at_once, seed
-):
+def test_the_bytes_are_the_files_in_order_whatever_comes_at_once(size, offset, beyond, most_at_once, seed):
     content = random.Random(size).randbytes(size)
-    line = LineToServer(
-        content, most_at_once=most_at_once, shuffle=None if seed is None else random.Random(seed)
-    )
+    shuffle = None if seed is None else random.Random(seed)
+    line = LineToServer(content, most_at_once=most_at_once, shuffle=shuffle)
     end = max(offset, size + beyond)
     assert Reader(line).read(offset, end - offset) == content[offset:end]
     if most_at_once >= LARGE:

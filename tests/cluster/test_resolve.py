@@ -78,10 +78,8 @@ def test_the_profiles_hosts_in_turn(tmp_path):
     (tmp_path / "config").write_text(CONFIG)
     profile = Profile(id="x", title="x", login_hosts=("one.example", "two.example"), user="u", port=77)
     overrides = Overrides(config_file=tmp_path / "config")
-    found = resolve_hosts(profile, overrides)
-    assert [(item.host, item.user, item.port) for item in found] == [
-        ("one.example", "u", 77), ("two.example", "u", 77),
-    ]  # fmt: skip
+    found = [(item.host, item.user, item.port) for item in resolve_hosts(profile, overrides)]
+    assert found == [("one.example", "u", 77), ("two.example", "u", 77)]
 
 
 @pytest.mark.parametrize("user", ["a b", "me\nProxyCommand touch x", "\t"])

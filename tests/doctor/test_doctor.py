@@ -180,11 +180,8 @@ def test_quota_tables():
 def test_what_is_no_answer_to_init_is_asked_again_and_every_open_queue_is_written(monkeypatch, capsys):
     two = probe(associations=(Association(account="a", qos=("q",)), Association(account="b")))
     found = (SitePartition(name="batch", default=True), SitePartition(name="gpu", max_seconds=28800.0))
-    told = {
-        "probe-slurm": two,
-        "probe-site": SiteProbe(partitions=found),
-        "test-only": SbatchAnswer(key="qos"),
-    }
+    told = {"probe-slurm": two, "probe-site": SiteProbe(partitions=found)}
+    told["test-only"] = SbatchAnswer(key="qos")
     typed = iter(["c", "a", "gpuu", "2", "nosuch", "q"])
     monkeypatch.setattr(terminal, "at_terminal", lambda: True)
     monkeypatch.setattr(terminal, "read_line", lambda _question: next(typed))
@@ -238,10 +235,8 @@ TROUBLES: dict[str, tuple[Callable[[Cluster], None], int, str, str, str]] = {
     # name: (what is done, the exit status, the check that finds it, its status, a word of its sentence or fix)
     "no accounting": (lambda cluster: cluster.daemon("slurmdbd", "stop"), 0, "sacct", "warning", ""),
     "a chatty .bashrc": (lambda cluster: cluster.set_bashrc("echo hello\n"), 1, "sftp", "problem", ".bashrc"),
-    "a shell that exits": (
-        lambda cluster: cluster.set_login_noise("echo come back later; exit 1\n"),
-        1, "login-shell", "problem", "come back later",
-    ),
+    "a shell that exits": (lambda cluster: cluster.set_login_noise("echo come back later; exit 1\n"), 1, "login-shell",
+                           "problem", "come back later"),
 }  # fmt: skip
 
 

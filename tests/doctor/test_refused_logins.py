@@ -110,12 +110,12 @@ def test_where_a_password_is_changed_is_the_profiles_business():
     assert "ssh me@dt1" in check_refusal(error, SITE, "me").fix
     plain = msgspec.structs.replace(SITE, password_host="")
     assert check_refusal(error, plain, "me").fix == "Log in."
-    wrong = LoginRefused("Wrong.", "Again.", reason="password")
-    assert "first password" in check_refusal(wrong, SITE, "me").fix
-    closed = LoginRefused("Closed.", "Ask.", reason="account-expired")
-    assert check_refusal(closed, SITE, "me").fix == "Ask. Support: h@x."
-    no_key = LoginRefused("No key.", "Make.", reason="no-key")
-    assert check_refusal(no_key, SITE, "me").action == "set-up-key"
+    wrong, closed, no_key = (
+        check_refusal(LoginRefused("No.", "Ask.", reason=reason), SITE, "me")
+        for reason in ("password", "account-expired", "no-key")
+    )
+    assert "first password" in wrong.fix and closed.fix == "Ask. Support: h@x."
+    assert no_key.action == "set-up-key"
 
 
 PROFILE = Profile(id="p", title="p", login_hosts=("127.0.0.1",))

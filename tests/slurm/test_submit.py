@@ -212,9 +212,7 @@ def test_a_killed_sbatch_is_no_refusal_and_no_certainty(site):
     look = site.look()
     assert (look.job_id, look.certain, look.refusal) == (None, False, None)
     assert look.no_job_at is not None and not sending.no_job(sending.empty_answers((), look))
-    look = site.ask(
-        sending.lookup(str(site.dir), TOKEN, NAME, (), 1)
-    )  # it is known by now to have made no job
+    look = site.ask(sending.lookup(str(site.dir), TOKEN, NAME, (), 1))  # by now known to have made no job
     assert (look.certain, look.attempts) == (True, 3)
 
 

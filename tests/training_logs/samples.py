@@ -50,11 +50,8 @@ def mllog(
     key: str, value: object = None, *, ms: int = 0, event: str = "POINT_IN_TIME", **metadata: object
 ) -> str:
     """One MLPerf record."""
-    record = {
-        "namespace": "", "time_ms": ms, "event_type": event, "key": key, "value": value,
-        "metadata": metadata,
-    }  # fmt: skip
-    return ":::MLLOG " + json.dumps(record) + "\n"
+    record = {"namespace": "", "time_ms": ms, "event_type": event, "key": key, "value": value}
+    return f":::MLLOG {json.dumps(record | {'metadata': metadata})}\n"
 
 
 def old_bar(done: int, total: int, tail: str) -> str:
@@ -125,14 +122,8 @@ MIXED = (
     + mllog("run_stop", ms=40_200, event="INTERVAL_END", status="success")
 )
 
-BARS = (
-    "Epoch 1/3\n"
-    + old_epoch()
-    + "Epoch 2/3\n"
-    + new_epoch()
-    + "Epoch 3/3\n"
-    + old_epoch(seconds=3, step="300ms/step")
-)
+_LONG = old_epoch(seconds=3, step="300ms/step")
+BARS = f"Epoch 1/3\n{old_epoch()}Epoch 2/3\n{new_epoch()}Epoch 3/3\n{_LONG}"
 
 PYTORCH_OLD = "".join(
     f"0: Epoch: [0][{index}/20]\tTime 0.58{index % 10} (0.633)\tData 0.273 (0.283)\tLoss 6.9 (6.9)\tPrec@1 0.1 (0.1)\n"
@@ -153,10 +144,7 @@ ERRORS = (
 
 NOISE = (LOGS / "noise.err").read_text(encoding="utf-8")
 
-RANKS = "".join(
-    f"{rank}: {part}"
-    for part in ("Epoch 1/2\n", old_epoch(), "Epoch 2/2\n", new_epoch())
-    for rank in (1, 0, 2)
-)
+_PARTS = ("Epoch 1/2\n", old_epoch(), "Epoch 2/2\n", new_epoch())
+RANKS = "".join(f"{rank}: {part}" for part in _PARTS for rank in (1, 0, 2))
 
 ALL = (RANKS, THREE_RUNS, MIXED, BARS, PYTORCH_OLD, ERRORS, NOISE, BARS + ERRORS + THREE_RUNS)
