@@ -27,25 +27,16 @@ class Person:
 
 
 def connection(
-    tmp_path: Path,
-    *,
-    host: str = "127.0.0.1",
-    port: int,
-    user: str = "",
-    key: Path | str = "",
-    host_key: str = "",
-    person: Person | None = None,
-    hosts: tuple[str, ...] = (),
-    config: str = "",
-) -> Connection:
+    tmp_path: Path, *, port: int, host: str = "127.0.0.1", key: Path | str = "", person: Person | None = None,
+    hosts: tuple[str, ...] = (), config: str = "", **login: str,
+) -> Connection:  # fmt: skip
     """A connection (not connected) that reads no SSH files of the developer."""
     config_file = tmp_path / "ssh_config"
     # No key that a test does not name may come from the developer's home directory.
     config_file.write_text(config or "Host *\n  IdentityAgent none\n  IdentityFile none\n")
     overrides = Overrides(
-        port=port or None, user=user, identity=str(key), host_key=host_key,
-        config_file=config_file, known_hosts=(tmp_path / "known_hosts",),
-        own_known_hosts=tmp_path / "own" / "known_hosts",
+        port=port or None, identity=str(key), config_file=config_file, known_hosts=(tmp_path / "known_hosts",),
+        own_known_hosts=tmp_path / "own" / "known_hosts", **login,
     )  # fmt: skip
     profile = Profile(id="test", title="test", login_hosts=hosts or (host,))
     return Connection(resolve_hosts(profile, overrides), person)
