@@ -1,14 +1,13 @@
 """Turns what `labtui.doctor.examine` observed into checks that a student can read, with fixes. Pure."""
 
-import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from importlib import resources
 from typing import Any, Literal
 
 import msgspec
 
+from labtui.domain import decode
 from labtui.domain.errors import CannotConnect, HostKeyProblem, LabError, LoginRefused
 from labtui.domain.model import plural
 from labtui.domain.profile import Profile, image_folder
@@ -47,7 +46,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 @cache
 def _table() -> dict[str, dict[str, Any]]:
     """`checks.toml`: for each check its title, and for each observation the status, sentence and fix."""
-    return tomllib.loads(resources.files("labtui.doctor").joinpath("checks.toml").read_text("utf-8"))
+    return decode.own_toml(__file__, "checks.toml")
 
 
 def judge(

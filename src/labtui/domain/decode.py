@@ -1,4 +1,4 @@
-"""Decode records from plain values and from JSON, in one thread at a time; TOML from anybody; JSON for other programs.
+"""Decode records from plain values and JSON, in one thread at a time; TOML, labtui's own and anybody's; write JSON.
 
 msgspec 0.22 reads the fields of a class when it first decodes one, and crashes the interpreter when another thread
 decodes at that moment.
@@ -8,6 +8,7 @@ import json
 import re
 import threading
 import tomllib
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -40,6 +41,11 @@ def json_text(value: object, *, indent: int = 1) -> str:
     except UnicodeEncodeError:  # a file name that is not UTF-8
         text = json.dumps(msgspec.to_builtins(value), indent=indent or None, ensure_ascii=False)
     return re.sub(r"[^\n -~]", lambda it: it[0] if it[0].isprintable() else json.dumps(it[0])[1:-1], text)
+
+
+def own_toml(module: str, name: str) -> dict[str, Any]:
+    """A TOML file of labtui's own that lies beside the `module` that reads it (its ``__file__``)."""
+    return tomllib.loads(Path(module).with_name(name).read_text("utf-8"))
 
 
 def from_toml(text: str) -> dict[str, Any]:

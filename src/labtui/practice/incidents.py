@@ -4,13 +4,12 @@ An incident waits for a job in its state (queued, or running for a while) and th
 is not told. `--rehearse NAME` chooses incidents.
 """
 
-import tomllib
 from collections.abc import Callable, Iterable
-from importlib.resources import files
 
 import msgspec
 from msgspec.structs import replace
 
+from labtui.domain import decode
 from labtui.domain.errors import failure, suggest
 from labtui.practice.cluster import PracticeCluster
 from labtui.practice.job import PENDING, RUNNING, Job
@@ -65,7 +64,7 @@ ACTS: dict[str, tuple[str, Callable[[PracticeCluster, Job, float], object]]] = {
     "quota": (PENDING, lambda cluster, _job, _now: cluster.fill_disk(30 * cluster.clock.factor)),
 }
 """By incident: the state of the job that it waits for, and its action."""
-_NOTES = tomllib.loads(files("labtui.practice").joinpath("incidents.toml").read_text(encoding="utf-8"))
+_NOTES = decode.own_toml(__file__, "incidents.toml")
 INCIDENTS = {name: IncidentNote(name, **_NOTES[name]) for name in ACTS}
 
 

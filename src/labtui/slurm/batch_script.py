@@ -6,17 +6,16 @@ options of their own (SPANK). Never raises: what cannot be parsed is left out, a
 
 import re
 import shlex
-import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from importlib import resources
 
 import msgspec
 
+from labtui.domain import decode
 from labtui.slurm.script_commands import Command, filled_commands, open_quote, quoting, statements_of
 from labtui.slurm.values import gpus_of, number
 
-_OPTIONS = tomllib.loads(resources.files("labtui.slurm").joinpath("options.toml").read_text("utf-8"))
+_OPTIONS = decode.own_toml(__file__, "options.toml")
 FLAGS = frozenset(_OPTIONS["flags"].split())
 """Options without a value."""
 VALUED = frozenset(_OPTIONS["valued"].split())

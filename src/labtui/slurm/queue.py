@@ -54,7 +54,7 @@ def separators(nonce: str) -> tuple[str, str]:
 
 
 QUESTION = (f"{PROGRAM_LIMIT_S}", " ".join(code for _, code in FIELDS), ACCOUNTING_FIELDS)
-"""The limit and the fields that `sh/queue.sh` is given."""
+"""The arguments of the functions in `sh/queue.sh`: seconds, squeue's format codes, sacct's fields."""
 
 
 def parse_queue(text: str, nonce: str) -> Rows:

@@ -4,12 +4,11 @@ The phase of a state that is in no list is unknown: only a known final state of 
 """
 
 import re
-import tomllib
 from collections.abc import Container
 from functools import cache
-from pathlib import Path
 from typing import Any
 
+from labtui.domain import decode
 from labtui.domain.errors import LabError, failure
 from labtui.domain.model import JobPhase, JobView, Outcome, SubmissionStatus, first_sentence
 from labtui.domain.profile import Profile
@@ -43,7 +42,7 @@ def early_end_refusal(submission: SubmissionState, minutes: int, now: float | No
 @cache
 def sentences() -> dict[str, Any]:
     """Slurm's own words and labtui's sentences for them, from `sentences.toml`."""
-    return tomllib.loads(Path(__file__).with_name("sentences.toml").read_text("utf-8"))
+    return decode.own_toml(__file__, "sentences.toml")
 
 
 _STATES = sentences()["states"]

@@ -5,9 +5,7 @@ next separate traceback). The .out of a job has the runs, the .err often the rea
 """
 
 import re
-import tomllib
 from collections.abc import Sequence
-from importlib import resources
 from typing import Any, Literal
 
 import msgspec
@@ -38,7 +36,7 @@ class ErrorPattern(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     hint: bool = False
 
 
-_FILE = tomllib.loads(resources.files("labtui.training_logs").joinpath("errors.toml").read_text("utf-8"))
+_FILE = decode.own_toml(__file__, "errors.toml")
 RULES = tuple(
     decode.convert(row | {"pattern": re.compile(row["pattern"])}, ErrorPattern) for row in _FILE["errors"]
 )
@@ -66,7 +64,7 @@ class Diagnoser:
         self.failures: dict[int | str, Failure] = {}  # the gravest by process; a job's by its outcome
         self.in_trace = False  # every line may matter until it ends
         self._run = 0
-        self._first = 0  # the index in `_found` of this process's first finding
+        self._first = 0  # the index in `found` of this process's first finding
         self._signs: set[str] = set()  # signs seen that change how later lines are read
         # Line, text and advice of a traceback or an error; an epoch after it drops it: the training went on.
         self.kept: tuple[int, str, str] | None = None

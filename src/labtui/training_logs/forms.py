@@ -6,15 +6,14 @@ epoch's time is taken from MLPerf records first, then from Keras's lines, then f
 
 import functools
 import re
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from importlib import resources
 from typing import Any
 
 import msgspec
 import re2
 from msgspec.structs import replace
 
+from labtui.domain import decode
 from labtui.domain.model import Device, Interval, Program
 from labtui.domain.tuning import is_tuning
 from labtui.training_logs import patterns, run_headers, runs, spans
@@ -145,7 +144,7 @@ _SAYS: dict[str, Callable[..., list[Said] | None]] = {
     "ends": lambda form, groups, *_: [Ends(facts=_facts_of(form, groups), **form.more)],
     "nothing": lambda *_: [],
 }
-_FILE = tomllib.loads(resources.files("labtui.training_logs").joinpath("forms.toml").read_text("utf-8"))
+_FILE = decode.own_toml(__file__, "forms.toml")
 FORMS_READ: tuple[str, ...] = tuple(_FILE["read"])
 """What is read, in words, for people."""
 TABLE = tuple(_make_form(row) for row in _FILE["form"])

@@ -3,15 +3,14 @@
 import functools
 import re
 import statistics
-import tomllib
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
-from importlib import resources
 
 import msgspec
 from msgspec.structs import replace
 
+from labtui.domain import decode
 from labtui.domain.model import Diagnosis, Interval, Outcome
 from labtui.domain.run import NO_FACTS, GpuCount, GpuSource, RunFacts, RunRecord
 
@@ -24,7 +23,7 @@ class ParsedRun(RunRecord, frozen=True, kw_only=True):
     outcome: Outcome = "unfinished"
 
 
-_FILE = tomllib.loads(resources.files("labtui.training_logs").joinpath("expressions.toml").read_text("utf-8"))
+_FILE = decode.own_toml(__file__, "expressions.toml")
 
 
 def compiled(text: str) -> re.Pattern[str]:
