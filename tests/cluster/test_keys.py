@@ -49,10 +49,8 @@ def agent(tmp_path: Path) -> Iterator[str]:
 
 
 def load(agent: str, path: Path) -> None:
-    subprocess.run(
-        [openssh("ssh-add"), "-q", str(path)], check=True, env=os.environ | {"SSH_AUTH_SOCK": agent},
-        capture_output=True,
-    )  # fmt: skip
+    words, environment = [openssh("ssh-add"), "-q", str(path)], os.environ | {"SSH_AUTH_SOCK": agent}
+    subprocess.run(words, check=True, env=environment, capture_output=True)
 
 
 @pytest.mark.parametrize("kind", ["ed25519", "rsa -b 2048", "ecdsa", "rsa -b 2048 -m PEM"])

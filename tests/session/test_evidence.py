@@ -131,9 +131,8 @@ def test_a_job_that_ended_as_a_twin_gives_way_to_the_one_that_trains(bench, acco
     token = accepted(bench)
     twin = bench.cluster.twin("100", "RUNNING")
     bench.cluster.started[token] = twin
-    bench.cluster.jobs["100"] = replace(
-        bench.cluster.jobs["100"], state="FAILED", in_queue=not accounting, exit_code=f"{DUPLICATE_STATUS}:0"
-    )
+    ended = {"state": "FAILED", "in_queue": not accounting, "exit_code": f"{DUPLICATE_STATUS}:0"}
+    bench.cluster.jobs["100"] = replace(bench.cluster.jobs["100"], **ended)
     bench.run(120, lambda: only(bench).job.job_id == twin)
     assert bench.session.state.runs[1].outcome is None
     bench.run(60, lambda: only(bench).job.phase is JobPhase.RUNNING)
@@ -156,9 +155,8 @@ def test_jobs_that_begin_without_a_word_are_seen_at_once_also_many_in_a_minute(b
 def test_an_error_in_the_log_brings_the_end_soon_and_nothing_is_asked_after_it(bench):
     accepted(bench)
     bench.run(95)
-    bench.cluster.write(
-        "100", b"slurmstepd: error: *** JOB 100 ON a CANCELLED DUE TO TIME LIMIT ***\n", "err"
-    )
+    line = b"slurmstepd: error: *** JOB 100 ON a CANCELLED DUE TO TIME LIMIT ***\n"
+    bench.cluster.write("100", line, "err")
     bench.cluster.end("100", "TIMEOUT")
     bench.run(9, lambda: only(bench).job.phase is JobPhase.FINISHED)
     bench.run(600)

@@ -51,9 +51,8 @@ def test_a_second_process_reads_a_long_log_in_pieces(bench, monkeypatch):
     bench.run(10, lambda: bench.mirror(token) == long_log())
     monkeypatch.setattr(mirrors, "AT_ONCE_BYTES", PIECE)
     with Session.open(bench.path, start=False) as beside:
-        looks = [
-            beside._reload() or len(beside.state.runs[1].epochs) for _ in range(len(long_log()) // PIECE)
-        ]
+        pieces = range(len(long_log()) // PIECE)
+        looks = [beside._reload() or len(beside.state.runs[1].epochs) for _ in pieces]
     assert looks[0] == 0 and looks[-1] == 5
 
 

@@ -28,9 +28,8 @@ from tests.session.small_job import make_lab
 
 @pytest.fixture
 def folder(tmp_path: Path) -> LabFolder:
-    return LabFolder.create(
-        tmp_path / "lab", Settings(edition="hpc4ai-ch10", profile="mn5", user="me", account="nct_325")
-    )
+    settings = Settings(edition="hpc4ai-ch10", profile="mn5", user="me", account="nct_325")
+    return LabFolder.create(tmp_path / "lab", settings)
 
 
 def test_a_lab_says_on_what_it_trains(folder):

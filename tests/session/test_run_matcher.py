@@ -36,9 +36,8 @@ def test_a_log_that_only_the_labs_own_pattern_reads_gives_the_runs_epochs(lab_pa
     bench.run(40, lambda: "out" in only(bench).logs)
     folder.save_settings(changed(folder.settings(), log_patterns=(pattern,)))  # while it is followed
     bench.run(40, lambda: [one.epoch for one in the_run(bench).epochs] == [1])
-    bench.cluster.write(
-        "100", b"ok 13.6\npass 3 of 5 took 13.7\npass 4 of 5 took 13.5\npass 5 of 5 took 13.6\n"
-    )
+    more = b"ok 13.6\npass 3 of 5 took 13.7\npass 4 of 5 took 13.5\npass 5 of 5 took 13.6\n"
+    bench.cluster.write("100", more)
     bench.run(40, lambda: [one.epoch for one in the_run(bench).epochs] == [1, 2, 3, 4, 5])
     assert [one.seconds.value for one in the_run(bench).epochs] == [29.5, 13.6, 13.7, 13.5, 13.6]
     ended(bench)

@@ -4,6 +4,7 @@ import shutil
 import subprocess
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,13 +19,9 @@ from tests.slurm.recorded import read
 MARKER = "0123456789abcdef"
 
 
-def run(
-    script: str, home: Path, shell: str = "/bin/sh", **kwargs: object
-) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(  # type: ignore[call-overload,no-any-return]
-        [shell, "-c", frame(script, MARKER)], capture_output=True, env={"HOME": str(home), "PATH": "/usr/bin:/bin"},
-        **kwargs,
-    )  # fmt: skip
+def run(script: str, home: Path, shell: str = "/bin/sh", **more: Any) -> subprocess.CompletedProcess[bytes]:
+    words, environment = [shell, "-c", frame(script, MARKER)], {"HOME": str(home), "PATH": "/usr/bin:/bin"}
+    return subprocess.run(words, capture_output=True, env=environment, **more)
 
 
 def frame_answer(marker: str, content: bytes, status: int) -> bytes:

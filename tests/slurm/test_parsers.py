@@ -21,9 +21,8 @@ from labtui.slurm.values import duration_seconds, epoch_seconds, gpus_of, job_id
 from tests.slurm.recorded import NONCE, VERSIONS, accounting_row, answer, queue_row, read
 
 releases = pytest.mark.parametrize("version", VERSIONS)
-hostile = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=40).filter(
-    lambda text: NONCE not in text
-)
+_characters = st.characters(codec="utf-8", exclude_characters="\x00")
+hostile = st.text(_characters, max_size=40).filter(lambda text: NONCE not in text)
 
 
 @releases

@@ -33,6 +33,7 @@ class Site:
         self.folder = folder
         self.programs = folder / "bin"
         self.programs.mkdir()
+        self.environment = os.environ | {"PATH": f"{self.programs}{os.pathsep}{os.environ['PATH']}"}
         self.dir = folder / "a dir" / TOKEN
         self.dir.mkdir(parents=True)
         self.sent = folder / "sent"
@@ -52,11 +53,8 @@ class Site:
         self.program("squeue", f"cat {self.folder / 'rows'}")
 
     def run(self, call: Call[Any]) -> CommandResult:
-        path = f"{self.programs}{os.pathsep}{os.environ['PATH']}"
-        done = subprocess.run(
-            ["bash", "-c", call.text(NONCE)], capture_output=True, env=os.environ | {"PATH": path},
-            cwd=self.folder,
-        )  # fmt: skip
+        words = ["bash", "-c", call.text(NONCE)]
+        done = subprocess.run(words, capture_output=True, env=self.environment, cwd=self.folder)
         return CommandResult(done.stdout, done.stderr, done.returncode)
 
     def submit(self, attempt: int = 0, name: str = NAME) -> CommandResult:
@@ -113,11 +111,8 @@ def test_a_try_is_refused_beside_one_it_does_not_know_of(site):
     """Two processes of one folder, or of its copy, without a lock that holds."""
     answer = site.folder / "answer"
     site.program("sbatch", f'echo "$@" >>{site.sent}; until [ -e {answer} ]; do sleep 0.05; done; echo 4711')
-    first = subprocess.Popen(
-        ["bash", "-c", sending.submit(str(site.dir), "job.slurm", TOKEN, NAME, attempt=0).text(NONCE)],
-        env=os.environ | {"PATH": f"{site.programs}{os.pathsep}{os.environ['PATH']}"},
-        stdout=subprocess.PIPE,
-    )
+    text = sending.submit(str(site.dir), "job.slurm", TOKEN, NAME, attempt=0).text(NONCE)
+    first = subprocess.Popen(["bash", "-c", text], env=site.environment, stdout=subprocess.PIPE)
     while not site.times_sent():
         assert first.poll() is None
     assert site.submit(attempt=0).status == sending.BLOCKED
