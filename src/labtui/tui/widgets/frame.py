@@ -79,6 +79,8 @@ class PlainText(Static):
 
     def say(self, said: Said) -> None:
         self._said = said
+        if callable(said) and not self.size.width:
+            return  # it is made once it is laid out
         if (seen := appearance(self.render())) != self._seen:
             self._seen = seen
             self.refresh(layout=self.styles.auto_dimensions)
@@ -365,9 +367,9 @@ class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of
         say(self, "#header", partial(_header, self))
         say(self, "#rail-title", partial(_rail_title, self))
         say(self, "#about", partial(_about, self))
-        say(self, "#next", partial(_next, self))
+        say(self, "#next", partial(_next, step := self.step))
         say(self, "#title", partial(_title, view))
-        say(self, "#note", partial(_note, self))
+        say(self, "#note", partial(_note, self, step))
 
     async def on_click(self, event: Click) -> None:
         """On the next step or the note line, take the step; on a note about an error, show the problems."""
@@ -422,18 +424,17 @@ def _about(screen: FramedScreen, styles: Roles, width: int) -> Text:
     return Text("\n").join([*lines[: free - 1], Text("…")] if lines[free:] else lines)
 
 
-def _next(screen: FramedScreen, styles: Roles, width: int) -> Text:
+def _next(step: NextStep, styles: Roles, width: int) -> Text:
     """The next step: its key as a chip, its label, and a reason of at most four lines."""
-    step = screen.step
     lines = wrap(step.reason, max(20, width), max_lines=4, placeholder=" …")
     return step_text(replace(step, reason="\n".join(lines)), styles, "\n")
 
 
-def _note(screen: FramedScreen, styles: Roles, width: int) -> Text:
+def _note(screen: FramedScreen, step: NextStep, styles: Roles, width: int) -> Text:
     """The line above the footer: a problem, else what waits; at its end the export."""
     severity, text = status_line(screen.view)
     role = {"error": styles.bad, "warning": styles.warn}.get(severity, styles.soft)
-    step, width = screen.step, width - 2
+    width -= 2
     line = ink(f"{'! ' if severity else ''}{sentences(text, width)}", role)
     if not text and not screen.has_class("-rail"):  # without the rail, the next step is shown here
         reason = sentences(step.reason, width - len(f" {step.key}  {step.label}  "))
