@@ -293,14 +293,12 @@ def test_the_title_of_a_tuning_names_the_fastest_and_that_of_a_study_is_about_wh
         "fixed": {32: p(y=0.9)},
     }
     text = study_message("accuracy", best)
-    assert text == "Best top-1 accuracy at the largest global batch, 64: 8.3 % (gradual; linear)"
+    said = "in validation at the largest global batch, 64: "
+    assert text == f"Best top-1 accuracy {said}8.3 % (gradual; linear)"
     alone = study_message("error", {"": {64: p(y=0.3), 99: p(y=0.2)}})
     assert "70.0 % at a global batch of 64, 80.0 % at 99" in alone
     worse = study_message("error", best | {"fixed": {64: p(y=0.05)}})
-    assert (
-        worse
-        == "Lowest top-1 error at the largest global batch, 64: 91.7 % (gradual; linear) to 95.0 % (fixed)"
-    )
+    assert worse == f"Lowest top-1 error {said}91.7 % (gradual; linear) to 95.0 % (fixed)"
 
 
 @pytest.mark.parametrize(("told", "says"), [

@@ -342,4 +342,4 @@ def test_the_three_charts_of_a_study():
     assert distinct([series.name for series in error.series]) == ["run 8", "run 25"]
     assert sum(len(each.points) for each in rates.series) == 13
     assert batch.notes[0].endswith("at the usual batch per GPU: run 25.")
-    assert batch.message == "Top-1 accuracy: 63.0 % at a global batch of 128", "as in the tables"
+    assert batch.message == "Top-1 accuracy in validation: 63.0 % at a global batch of 128"

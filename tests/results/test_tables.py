@@ -109,10 +109,7 @@ def test_a_half_goes_up_as_in_the_native_charts_of_a_deck_and_a_half_width_is_ne
     assert {value: percent_text(value) for value in texts} == texts
     rates = {(3676.47, 0): "3,676", (3676.47, 12): "3,680", (13128, 4600): "13,100", (2.5, 0): "2.50"}
     assert {pair: rate_text(Interval.around(*pair)) for pair in rates} == rates
-    assert [numbers.whole_text(Interval.around(s, e)) for s, e in ((2336.4, 0.1), (43.31, 0.1))] == [
-        "2,336",
-        "43.3",
-    ]
+    assert [numbers.whole_text(Interval.around(s, 0.1)) for s in (2336.4, 43.31)] == ["2,336", "43.3"]
     absent = {told(None) for told in (rate_text, ratio_text, percent_text, numbers.lost_text)}
     assert absent == {numbers.ABSENT}
     assert tick_texts([0.74, 0.745, 0.75], percent=True) == ["74.0", "74.5", "75.0"], "none is there twice"
@@ -128,7 +125,8 @@ def test_no_line_is_wider_than_the_window_and_no_cell_is_broken_or_lost(width):
     for cell in {cell for line in numbers.table_of(results.rows, PRECISE).rows for cell in line}:
         assert re.search(rf"(?<!\S){re.escape(cell)}(?!\S)", words), cell
     for part in numbers.text_table(results.rows, PRECISE, width).split("\n\n"):
-        assert part.split()[:2] == ["model", "device"] and part.count("ResNet152") == 3, "each names the runs"
+        names = re.findall(r"^ResNet\d+", part, re.MULTILINE)
+        assert names == ["ResNet50", "ResNet152"] or width > 100, "as headings where a row is too long"
 
 
 def test_a_share_has_one_form_and_a_ratio_is_so_many_times_as_fast():

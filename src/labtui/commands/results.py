@@ -168,9 +168,9 @@ def run_why(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"rows": [loss_json(row) for row in rows]})
     else:
-        print(losses_text(rows, [_clock_sentence(row, given) for row in rows], window_width()), end="")
-        for note in dict.fromkeys(note for row in results.measured for note in row.notes_about("no speedup")):
-            print(note)
+        notes = dict.fromkeys(note for row in results.measured for note in row.notes_about("no speedup"))
+        clocks = [_clock_sentence(row, given) for row in rows]
+        print(losses_text(rows, clocks, window_width(), notes), end="")
     if not rows:
         say(_NO_SPLIT)
     elif any(part.name == SLOWER_STEPS for row in rows if not row.mark for part in lost_efficiency(row)):

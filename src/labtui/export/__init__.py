@@ -95,7 +95,7 @@ def export_lab(
     known = {use.run.job_id for use in contents.measurements.uses if use.steady is not None}
     if plots and (jobs := {use.run.job_id for use in contents.measurements.uses} - known):
         listed = ", ".join(sorted(jobs, key=natural))
-        notes = (*notes, f"Too few samples for a chart of the GPU use: job {listed}.")
+        notes = (*notes, f"Too few samples for a chart of the GPU use: job{'s' * (len(jobs) > 1)} {listed}.")
     if not contents.results.measured and not contents.results.programs:
         notes = ("There is no steady epoch time yet, so tables and charts have nothing to show.", *notes)
     return ExportReport(written, tuple(dict.fromkeys(notes)))

@@ -29,7 +29,7 @@ SERIES = ("#12406B", "#C2500A", "#26A282", "#8E5AA8", "#8A5A00")
 """By the hues of `results.charts`, networks first; distinct in grey and for colour-blind readers, too."""
 TONES = (0.0, 0.25, 0.4, 0.5)
 """How far each tone of a colour is from it to white, darker than `OTHER`; names beside lines have the full colour."""
-MARKS, SIGNS = ("o", "D", "^", "s", "v", "P"), "●◆▲■▼✚"
+MARKS = ("o", "D", "^", "s", "v", "P")
 TEXT_SIZE = 15
 """The text size of a chart in points."""
 TEXT = "#1B2733"
@@ -127,6 +127,11 @@ def is_panel(spec: ChartSpec) -> bool:
     return any(each.role == "other" for each in spec.series)
 
 
+def names_panel(spec: ChartSpec, parts: Sequence[ChartSpec]) -> bool:
+    """Whether a panel shows its names: not those of the first one, which would squeeze the others."""
+    return spec is parts[0] or spec.names != parts[0].names
+
+
 def without_repeats(spec: ChartSpec) -> ChartSpec:
     """The chart with one line where all are the same; its heading says which ones these are."""
     lines = spec.measured
@@ -147,16 +152,22 @@ def inches(text: str, size: float = TEXT_SIZE) -> float:
     return _FACE.getlength(text) * size / 7200
 
 
+def shows_names(spec: ChartSpec, first: ChartSpec) -> bool:
+    """Whether a chart shows its names: not those of the first beside it where colours tell the lines apart."""
+    lines = spec.measured
+    alike = spec.kind == first.kind and [s.name for s in lines] == [s.name for s in first.measured]
+    return spec is first or not alike or (spec.kind == "lines" and len({s.hue for s in lines}) < len(lines))
+
+
 def widths(specs: Sequence[ChartSpec]) -> list[float]:
     """The inches that charts side by side need for numbers, names and headings; one with panels stands alone."""
     found = []
     for spec in specs:
-        bars = spec.kind == "bars"
-        marks = max(1.0, 0.22 * sum(len(each.points) for each in spec.series)) if bars else 1.3
-        names = [inches(name) for name in spec.names] if spec.measured[1:] else [0.0]
-        named = sum(names) + 0.45 * len(names) + 0.3 if bars else 2.4 + max(names)
+        count = sum(len(each.points) if each.is_run else 2 for each in spec.series)
+        least, plot = (2.4, 0.6 + 0.45 * count) if spec.kind == "bars" else (3.1, 2.4)
+        names = map(inches, spec.names if spec.measured[1:] and shows_names(spec, specs[0]) else [""])
         heading = 0.4 + 1.1 * inches(clean(spec.y_title), 17)  # of a plot it stands right of the axis
-        found.append(max(2.4 * marks, named, heading) if len(panels(spec)) == 1 else math.inf)
+        found.append(max(least, plot + max(names), heading) if len(panels(spec)) == 1 else math.inf)
     return found
 
 
@@ -184,12 +195,6 @@ def row_names(spec: ChartSpec) -> list[tuple[float, str]]:
     return [(x, clean(label) + kept.get(x, "")) for x, label in ticks]
 
 
-def rows_label(spec: ChartSpec) -> str:
-    """What the names of rows count; "" where they are words, which need no label."""
-    counts = all(name.replace(",", "").isdecimal() for _, name in row_names(spec))
-    return clean(spec.x_label) if counts else ""
-
-
 def bounds(point: Point) -> tuple[float, float]:
     """How far the interval reaches below and above the mark."""
     low, high = (point.y if each is None else each for each in (point.lo, point.hi))
@@ -209,12 +214,20 @@ def end_texts(spec: ChartSpec, *, named: bool) -> dict[str, str]:
         shown = last.label or not spec.over_time or (spec.percent and spec.x_axis == "epochs")
         told = (value_text(spec, last) if shown else "", name if named and several else "")
         if len(lines) <= (MAX_IN_PANEL if panel else MAX_NAMED):
-            found[series.name] = " ".join(filter(None, told))
+            live = ", so far" if spec.over_time and last.live else ""
+            found[series.name] = " ".join(filter(None, told)) + live
     for each in (each for each in spec.series if each.points and not (each.is_run or panel)):
         value = value_text(spec, each.points[-1]) if each.points[-1].label else ""
         if each.role != "ideal" or named or not several:
             found[each.name] = clean(f"{value} {each.short or each.name}".strip())
     return found
+
+
+def bar_ends(spec: ChartSpec, *, named: bool) -> dict[str, str]:
+    """The texts right of the last bars: of two or three networks that all have one there; others have a legend."""
+    lines, last = spec.measured, spec.x_ticks[-1][0]
+    whole = all(series.points[-1].x == last for series in lines)
+    return end_texts(spec, named=True) if named and whole and 1 < len(lines) <= 3 else {}
 
 
 def free_side(series: Series) -> int:

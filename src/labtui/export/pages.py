@@ -10,13 +10,13 @@ from labtui.export.contents import LabContents, missing_pictures, small_notes, s
 from labtui.export.hand_in import Answer, Block, Document, Listing, Page, plain
 from labtui.export.markdown import blocks_of, difference, excerpt, own_part, whole_file, with_parts
 from labtui.lab.checks import still_to_run
-from labtui.lab.edition import ChartsCheck, Edition, Excerpt, HandInPage, MetricCheck, Task
+from labtui.lab.edition import ChartsCheck, Excerpt, HandInPage, Task
 from labtui.lab.evidence import one_line
 from labtui.lab.run_choice import has_run, runs_made, runs_of, with_baselines
 from labtui.results import messages
 from labtui.results.catalogue import accuracy_chart, catalogue, lab_charts, networks
 from labtui.results.charts import ChartSpec, doubling_axes, slug
-from labtui.results.measured import grouped, is_accuracy, policy
+from labtui.results.measured import grouped, policy
 from labtui.results.numbers import PROGRAM, Table, clean, table_of
 from labtui.results.rows import Results, of_rows
 from labtui.results.scaling import scaling_lines
@@ -57,7 +57,7 @@ def hand_in(contents: LabContents) -> Document:
         lines=tuple(filter(None, (author, where, day))),
         stamp=stamp_of(contents.results),
         pages=tuple(pages),
-        facts=tables.title_facts(shown, accuracy=_asks_for_accuracy(edition)),
+        facts=tables.title_facts(shown, accuracy=any(page.target for page in edition.hand_in.pages)),
         mark=contents.mark,
         notes=(*notes, *small_notes(contents.named)),
     )
@@ -84,13 +84,6 @@ def _unanswered(task: Task, numbers: Sequence[int]) -> list[str]:
     """A sentence on a task's questions without an answer; none if all have one."""
     which = f"question{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
     return [f"{UNANSWERED}{which} (answers/{task.id}.md)."] if numbers else []
-
-
-def _asks_for_accuracy(edition: Edition) -> bool:
-    """Whether a task's check or a page's target is an accuracy."""
-    checks = (check for task in edition.tasks for check in task.checks if isinstance(check, MetricCheck))
-    aims = any(page.target is not None for page in edition.hand_in.pages)
-    return aims or any(is_accuracy(c.metric) for c in checks)
 
 
 def _plans(contents: LabContents) -> tuple[HandInPage, ...]:
@@ -137,7 +130,8 @@ def _other_runs(contents: LabContents) -> Iterable[Page]:
 
 def _ends(results: Results) -> str:
     """Which runs behind the numbers ended early, and how."""
-    return " ".join(f"{clean(row.label)}: {note}" for row in results.rows for note in row.notes_about("end"))
+    told = ((clean(row.label), row.notes_about("end")) for row in results.rows)
+    return " ".join(f"{label}: {' '.join(notes)}" for label, notes in told if notes)
 
 
 def _page(contents: LabContents, plan: HandInPage, shown: Results) -> Iterable[Page]:
@@ -246,8 +240,7 @@ def _checklist(contents: LabContents, task: Task) -> Iterable[Block]:
 def _conclusions(results: Results) -> Page:
     """The messages of the numbers for each network and for all together, each sentence once."""
     lines = scaling_lines(results.measured)
-    many = len(networks(results)) > 2  # then the time of an epoch tells their speedup once more
-    found = [chart.message for chart in catalogue(results) if not (many and chart.family == "epoch-time")]
+    found = [chart.message for chart in catalogue(results)]
     found += [messages.scaling_message([line], {"speedup"}) for line in lines]
     found += [messages.acceleration_message(row) for row in results.measured if row.cpu is not None][:1]
     found += [messages.loss_message(results.measured)]
@@ -310,7 +303,7 @@ def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Result
     rows = with_baselines(results, rows)
     if task.runs and not any(has_run(row, made) for row in rows):
         rows = []  # only baselines are left, which are no result of the task
-    if "accuracy" in plan.charts:
+    if "accuracy" in plan.charts and not plan.table:  # a table shows all
         own_runs = [tuple(run for run in row.members if run.task_id in names) for row in rows]
         rows = [replace(row, members=mine or row.members) for row, mine in zip(rows, own_runs, strict=True)]
     timed = {(run.spec.model, run.spec.processes, run.spec.size) for each in tasks for run in each.runs}
@@ -325,7 +318,8 @@ def _charts(plan: HandInPage, results: Results) -> Iterable[ChartSpec]:
     """The charts of a page in the order it lists them, without those that have nothing measured."""
     together, there = catalogue(results), networks(results)
     apart = [chart for name in there for chart in catalogue(results, model=name)] if len(there) > 1 else []
-    for key in plan.charts:
+    on_cpu = len(results.rows) > 1 and not any(row.n_gpus for row in results.rows)
+    for key in plan.charts or ("epochs", "loss", "accuracy") * bool(on_cpu and plan.table):
         if key == "accuracy" and plan.target:
             chart = accuracy_chart(results, target=plan.target)
             yield from (chart,) if chart.measured else ()

@@ -110,15 +110,8 @@ def figure_of(specs: Sequence[ChartSpec], width: float, height: float) -> Any:
         if len(parts := panels(spec)) > 1:
             _draw_panels(place, spec, parts)
         else:
-            _draw(place.subplots(), spec, named=shows_names(spec, specs[0]))
+            _draw(place.subplots(), spec, named=drawing.shows_names(spec, specs[0]))
     return figure
-
-
-def shows_names(spec: ChartSpec, first: ChartSpec) -> bool:
-    """Whether a chart shows its names: not those of the first beside it where colours tell the lines apart."""
-    lines = spec.measured
-    alike = spec.kind == first.kind and [s.name for s in lines] == [s.name for s in first.measured]
-    return spec is first or not alike or (spec.kind == "lines" and len({s.hue for s in lines}) < len(lines))
 
 
 def _draw_panels(part: Any, spec: ChartSpec, parts: Sequence[ChartSpec]) -> None:
@@ -132,7 +125,7 @@ def _draw_panels(part: Any, spec: ChartSpec, parts: Sequence[ChartSpec]) -> None
     for axes, each in zip(grid.flat, parts, strict=False):
         name = "\n".join(textwrap.wrap(clean(each.heading), 75 // columns + 6)[:2])
         axes.set_title(name, size=drawing.TEXT_SIZE, pad=22)  # a number may stand above the first mark
-        draw_lines(axes, each, named=True)
+        draw_lines(axes, each, named=drawing.names_panel(each, parts))
         axes.grid(visible=True, axis="y")
     style_axes(grid[0][0], parts[0])
     grid[0][0].set_xlabel("")
@@ -161,9 +154,7 @@ def draw_lines(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
     """Draw lines, and their names and numbers where these have room."""
     lines = spec.measured
     seen, grey = looks(lines), {"color": drawing.AXIS, "lw": 1.7, "zorder": 2}
-    # they end in any order
-    mixed = spec.x_axis == "seconds" and len(lines) > 1 and not drawing.is_panel(spec)
-    ends = {} if mixed else drawing.end_texts(spec, named=named)
+    ends = drawing.end_texts(spec, named=named)
     for series in spec.series:
         if not series.is_run and series.points:
             law = series.law.law if series.law else ""
@@ -177,9 +168,6 @@ def draw_lines(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
     for at, series in enumerate(lines):
         look, text = seen[series.name], ends.get(series.name, "")
         _draw_line(axes, spec, series, look, at * 0.06 - widest)
-        tones = len(lines) > 1 and any(each.tone for each in seen.values())  # of one colour, and much alike
-        if text and tones and not spec.over_time:
-            text = f"{drawing.SIGNS[look.mark % len(drawing.SIGNS)]} {text}"
         *before, last = series.points
         beyond = replace(series, points=(*before, replace(last, x=_shifted(spec, last.x, widest))))
         name_line(axes, beyond, text, drawing.SERIES[look.hue], bold=named)
@@ -190,8 +178,6 @@ def draw_lines(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
                 color=drawing.SERIES[look.hue], path_effects=_halo(),
                 ha="right" if x < 0 else "left", va=("center", "bottom", "top")[y],
             )  # fmt: skip
-    if mixed:
-        _legend(axes, len(lines))
 
 
 def _halo() -> list[Any]:
@@ -316,16 +302,21 @@ def draw_bars(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
     counts = {x: at for at, (x, _) in enumerate(spec.x_ticks)}
     ideal = [each for each in spec.series if each.role == "ideal" and each.points]
     width, crowded = 0.8 / max(1, len(lines)), len(counts) * len(lines) > 9
+    ends, edge = drawing.bar_ends(spec, named=named), len(counts) - 0.56
     for at, series in enumerate(lines):
         points, colour = series.points, drawing.shade(seen[series.name])
         xs = [counts[p.x] + (at - (len(lines) - 1) / 2) * width for p in points]
-        shown: Any = {"color": colour, "label": clean(series.short or series.name)}
-        bars = axes.bar(xs, [p.y for p in points], width * 0.94, **shown)
+        bars = axes.bar(xs, [p.y for p in points], width * 0.94, color=colour)
+        bars.set_label(clean(series.short or series.name))
         # Where there is an ideal, its dashes are at or above the bars, so the numbers go inside the bars.
         place: Any = {"padding": -19, "color": "white", "weight": "bold"}
         if not ideal:
             place = {"padding": 3, "color": drawing.TEXT, "path_effects": _halo()}
         labels = [value_text(spec, p).removesuffix("×") for p in points]
+        if series.name in ends:
+            labels[-1] = ""
+            end = replace(series, points=(replace(points[-1], x=edge),))
+            name_line(axes, end, ends[series.name], drawing.SERIES[seen[series.name].hue], bold=True)
         numbers = axes.bar_label(bars, labels, zorder=6, size=14 if crowded else None, **place)
         for x, bar, number, point in zip(xs, bars, numbers, points, strict=True):
             if point.hollow or point.live:
@@ -338,14 +329,14 @@ def draw_bars(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
     for series in ideal:
         xs, ys = [counts[p.x] for p in series.points], [p.y for p in series.points]
         axes.hlines(ys, [x - 0.44 for x in xs], [x + 0.44 for x in xs], drawing.AXIS, "--", lw=1.7, zorder=5)
-        end = replace(series, points=(Point(x=xs[-1] + 0.44, y=ys[-1]),))
+        end = replace(series, points=(Point(x=edge, y=ys[-1]),))
         name_line(axes, end, "ideal", drawing.AXIS, bold=False)
     axes.set_xticks(range(len(counts)), [clean(label) for _, label in spec.x_ticks])
     axes.set_xlabel(clean(spec.x_label))
     ys = [p.y + bounds(p)[1] for s in spec.series for p in s.points]
     axes.set_ylim(min(0.0, *ys), max(ys) * 1.12)
     axes.set_yticks([])
-    if named and len(lines) > 1:
+    if named and len(lines) > 1 and not ends:
         _legend(axes, len(lines))
 
 
@@ -376,7 +367,6 @@ def draw_rows(axes: Axes, spec: ChartSpec) -> None:
             text, at = value_text(spec, point), (end, point.x)
             axes.annotate(text, at, (7, 0), textcoords="offset points", va="center")
     _set_rows(axes, ["\n".join(textwrap.wrap(joined(clean(label)), 30)[:3]) for _, label in spec.x_ticks])
-    axes.set_ylabel(drawing.rows_label(spec), rotation=0, y=1.0, ha="right", va="bottom")
     axes.set_xlim(0, 1.12 * max(p.y for s in spec.measured for p in s.points))
     axes.set_xticks([])
     axes.spines["bottom"].set_visible(False)
@@ -408,17 +398,12 @@ def draw_lost(axes: Axes, spec: ChartSpec) -> None:
     rows, reach = {x: row for row, x in enumerate(left)}, [0.0, 1.0]  # how far bounds reach
     for order, part in enumerate(parts):
         ink = "white" if part.colour in drawing.DARK_PARTS else drawing.TEXT
-        several = len(parts) > 1  # a part alone is the sum at the end
-        said = [p.label.removesuffix(" points") if abs(p.y) >= 0.012 else "" for p in part.points]
-        labels = said if several else [""] * len(said)
+        least = 0.012 if len(parts) > 1 else math.inf  # a part alone is the sum at the end
+        labels = [p.label.removesuffix(" points") if abs(p.y) >= least else "" for p in part.points]
         at, starts = [rows[p.x] for p in part.points], [left[p.x] for p in part.points]
-        shown: Any = {
-            "color": drawing.PARTS[part.colour],
-            "edgecolor": "white",
-            "lw": 2,
-            "label": clean(part.name),
-        }
-        bars = axes.barh(at, [100 * p.y for p in part.points], 0.55, starts, **shown)
+        wide, shade = [100 * p.y for p in part.points], drawing.PARTS[part.colour]
+        bars = axes.barh(at, wide, 0.55, starts, color=shade, edgecolor="white", lw=2)
+        bars.set_label(clean(part.name))
         axes.bar_label(bars, labels, label_type="center", weight="bold", color=ink)
         for point in part.points:
             if point.lo is not None and point.hi is not None and point.hi - point.lo > 0.01:

@@ -25,7 +25,6 @@ from labtui.export.documents import BOTTOM, GUTTER, LEFT, TOP
 from labtui.export.drawing import WIDTH, inches, panels, rows_of
 from labtui.export.hand_in import Answer, Block, CodeLine, Document, Listing, Page, Paragraph, Run, plain
 from labtui.export.markdown import PNG_DPI, formula_picture, run_text
-from labtui.export.plots import shows_names
 from labtui.export.powerpoint_charts import Box, add_chart
 from labtui.results.charts import ChartSpec
 from labtui.results.numbers import Table, clean
@@ -190,7 +189,7 @@ class _Slides:
         shares, x = drawing.widths(charts), LEFT
         for spec, share in zip(charts, shares, strict=True):
             wide = WIDTH * share / sum(shares)
-            self.chart(spec, (x, self.y, wide - 0.1, height), named=shows_names(spec, charts[0]))
+            self.chart(spec, (x, self.y, wide - 0.1, height), named=drawing.shows_names(spec, charts[0]))
             x += wide
         self.y += height + 0.1
 
@@ -207,7 +206,8 @@ class _Slides:
         for at, each in enumerate(parts):
             place = (LEFT + wide * (at % columns), top + high * (at // columns), wide - 0.08, high - 0.08)
             x_label = spec.x_label if at == columns * (rows - 1) else ""  # on one panel only
-            self.chart(replace(each, x_label=x_label), place, head=head)
+            shown = replace(each, x_label=x_label)
+            self.chart(shown, place, named=drawing.names_panel(each, parts), head=head)
         self.y += height - 0.4
 
     # ----------------------------------------------------------------------- words

@@ -6,6 +6,7 @@ What python-pptx lacks is written as XML here: error bars, logarithmic axes, mov
 import copy
 import itertools
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from pptx.chart.data import CategoryChartData, XyChartData
@@ -16,13 +17,12 @@ from pptx.oxml import parse_xml
 from pptx.oxml.ns import nsdecls, qn
 from pptx.util import Inches, Pt
 
-from labtui.domain.model import Interval
 from labtui.export import drawing
 from labtui.export.drawing import MAX_MARKED, bounds, has_numbers
 from labtui.export.tables import spreadsheet_cell
 from labtui.results import charts as specs
-from labtui.results.charts import ChartSpec, Look, Point, Series, is_tall, looks, spread, value_text
-from labtui.results.numbers import bounds_text, clean, tick_texts
+from labtui.results.charts import ChartSpec, Look, Series, is_tall, looks, spread, value_text
+from labtui.results.numbers import clean, plus_minus, tick_texts
 
 ACCENTS = (THEME.ACCENT_1, THEME.ACCENT_2, THEME.ACCENT_3, THEME.ACCENT_4, THEME.ACCENT_6)
 QUIET, GRID = THEME.TEXT_2, THEME.BACKGROUND_2
@@ -171,10 +171,7 @@ def _style_lines(chart: Any, spec: ChartSpec, box: Box, *, named: bool, head: fl
     right = min(0.3 + max((drawing.inches(text, 16) for text in texts.values()), default=0), box[2] / 2)
     low, high, left = _axes(chart, spec, box[2] - right - 0.8)
     left, right = (0.22 * box[2], 0.27 * box[2]) if head else (left, right)  # all panels alike
-    top = head or 0.6
-    wide, tall = box[2] - left - right, box[3] - top - 0.65
-    places = (left / box[2], top / box[3], wide / box[2], tall / box[3])
-    _move(chart._chartSpace.chart.plotArea, "", *places, edge=True)
+    wide, tall = _place_plot(chart, box, left, head or 0.6, right)
     scale, place = (math.log if log else float for log in (spec.y_log, spec.x_log))
     share = tall * 72 / (scale(high) - scale(low))
     across = chart.category_axis
@@ -190,6 +187,14 @@ def _style_lines(chart: Any, spec: ChartSpec, box: Box, *, named: bool, head: fl
             last, bold = len(_x_values(spec, series)) - 1, series.role == "measured"
             label = _add_label(native, last, text, colour, xl.XL_LABEL_POSITION.RIGHT, bold=bold)
             _move(label, "c:idx", (8 / 72 + gaps[series.name] * (not early)) / box[2], (at - moved) / height)
+
+
+def _place_plot(chart: Any, box: Box, left: float, top: float, right: float) -> tuple[float, float]:
+    """Leave so many inches around the plot, so that the axes of charts side by side stand on one line; its size."""
+    wide, tall = box[2] - left - right, box[3] - top - 0.65
+    places = (left / box[2], top / box[3], wide / box[2], tall / box[3])
+    _move(chart._chartSpace.chart.plotArea, "", *places, edge=True)
+    return wide, tall
 
 
 def _set_shade(colour: Any, look: Look) -> None:
@@ -290,14 +295,6 @@ def _bar_data(spec: ChartSpec) -> tuple[Any, Any]:
     return xl.XL_CHART_TYPE[f"{'BAR' if spec.x_axis == 'names' else 'COLUMN'}_CLUSTERED"], data
 
 
-def _bounds_within(point: Point, scale: float) -> str:
-    """The bounds of a lost part as a line below its number; "" where the bar is too short, `scale` inches for a 1."""
-    below, above = bounds(point)
-    text = bounds_text(Interval(point.y, point.y - below, point.y + above), point.label)
-    text = text.removesuffix(" points")
-    return f"\n{text}" if 0 < drawing.inches(text) < scale * point.y else ""
-
-
 def _draw_as_line(series: Any) -> None:
     """Draw a series of bars as a line over the others."""
     bars, unmarked = series.getparent(), parse_xml(f'<c:marker {_C}><c:symbol val="none"/></c:marker>')
@@ -310,51 +307,85 @@ def _draw_as_line(series: Any) -> None:
 
 
 def _style_bars(chart: Any, spec: ChartSpec, box: Box, *, named: bool) -> None:
-    seen, lost, flat = looks(spec.measured), spec.kind == "stacked", spec.x_axis == "names"
-    plot, shown = chart.plots[0], _bar_series(spec)
-    inside = any(series.role == "ideal" for series in shown)  # an outline around one bar or beside several
-    side = xl.XL_LABEL_POSITION.INSIDE_END if inside else xl.XL_LABEL_POSITION.OUTSIDE_END
-    side = xl.XL_LABEL_POSITION.CENTER if lost else side
+    lost, flat, shown = spec.kind == "stacked", spec.x_axis == "names", _bar_series(spec)
+    plot, inside = chart.plots[0], any(series.role == "ideal" for series in shown)
+    ends = {} if flat else drawing.bar_ends(spec, named=named)
     plot.gap_width, plot.overlap = 60, 100 if lost else -4
-    sums = [sum(p.y for s in shown for p in s.points if p.x == x) for x, _ in spec.x_ticks]
-    # 0: a bar has room for one line, or is no part of a whole (gains can even out losses)
-    scale = 6 / max(sums) if lost and box[3] > 0.8 + 0.8 * len(sums) else 0.0
-    best, top = drawing.best_bar(spec), 1.15 * max(p.y + bounds(p)[1] for s in shown for p in s.points)
-    for native, series in zip(plot.series, shown, strict=True):
-        if series.role == "ideal":
-            native.format.line.color.theme_color, native.format.line.width = QUIET, Pt(1.5)
-            native.format.line.dash_style = MSO_LINE_DASH_STYLE.DASH
-            _add_label(native, len(series.points) - 1, "ideal", QUIET, xl.XL_LABEL_POSITION.ABOVE)
-            _draw_as_line(native._element)
-            continue
-        _add_error_bars(native, spec, series, [x for x, _ in _categories(spec)])
-        fill = native.format.fill
-        fill.solid()
-        if lost:
-            fill.fore_color.theme_color, fill.fore_color.brightness = _PARTS[series.colour]
-        else:
-            _set_shade(fill.fore_color, seen[series.name])
-        dark = inside or (lost and series.colour in drawing.DARK_PARTS)
-        points = {point.x: point for point in series.points}
-        for at, (x, _) in enumerate(_categories(spec)):
-            if (point := points.get(x)) is not None and not (lost and abs(point.y) < 0.012):
-                text = value_text(spec, point).removesuffix("×").removesuffix(" points")
-                pale = point.hollow or point.live or (flat and not lost and point is not best)
-                ink = THEME.BACKGROUND_1 if dark and not pale else THEME.TEXT_1
-                text += _bounds_within(point, scale) if lost else ""
-                label = _add_label(native, at, text, ink, side, bold=inside or lost)
-                if is_tall(spec, point) and not (lost or flat):  # its number stands beyond its error bar
-                    below, above = bounds(point)
-                    _move(label, "c:idx", 0, (min(below, point.y / 2) if inside else -above) * 0.68 / top)
-                if pale:
-                    other = native.points[at].format.fill
-                    other.solid()
-                    other.fore_color.theme_color, other.fore_color.brightness = GRID, -0.1
-    if lost or (named and len(seen) > 1):
-        chart.has_legend = True
+    top = 1.15 * max(p.y + bounds(p)[1] for s in shown for p in s.points)
+    chart.has_legend = lost or (named and len(spec.measured) > 1 and not ends)
+    if chart.has_legend:
         chart.legend.position, chart.legend.include_in_layout = xl.XL_LEGEND_POSITION.TOP, False
         chart.legend.font.size = Pt(drawing.TEXT_SIZE)
-    _, up = _style_axes(chart, drawing.rows_label(spec) if flat else clean(spec.x_label))
+    _, up = _style_axes(chart, "" if flat else clean(spec.x_label))
     up.tick_label_position = xl.XL_TICK_LABEL_POSITION.NONE
     if not lost:
         up.minimum_scale, up.maximum_scale = 0, top
+    wide, tall = box[2:]
+    if not flat:
+        right = 0.3 + max(drawing.inches(text, 16) for text in (*ends.values(), "ideal " * inside))
+        wide, tall = _place_plot(chart, box, 0.1, 0.6 + 0.3 * chart.has_legend, right)
+    bar = wide / len(spec.x_ticks) / (0.56 + 1.04 * len(spec.measured))
+    for native, series in zip(plot.series, shown, strict=True):
+        if series.role == "ideal":
+            _draw_ideal(native, len(series.points), 1.1 * len(spec.measured) * bar, box[2])
+        else:
+            _fill_bars(native, spec, series, inside=inside, top=top)
+    if ends:
+        _name_bars(plot, spec, ends, bar, share=tall * 72 / top, box=box)
+
+
+def _draw_ideal(native: Any, count: int, wide: float, whole: float) -> None:
+    """Draw the ideal as dashes over each of `count` groups of bars, `wide` inches: a line would cross the bars."""
+    native.format.line.fill.background()
+    dashes = ("– " * math.ceil(wide / drawing.inches("– "))).strip()
+    for at in range(count):
+        text = dashes + " ideal" * (at == count - 1)
+        label = _add_label(native, at, text, QUIET, xl.XL_LABEL_POSITION.CENTER)
+    _move(label, "c:idx", drawing.inches(" ideal") / 2 / whole, 0)
+    _draw_as_line(native._element)
+
+
+def _name_bars(
+    plot: Any, spec: ChartSpec, texts: Mapping[str, str], bar: float, *, share: float, box: Box
+) -> None:
+    """Put these texts right of the last bars, which are `bar` inches wide; a 1 is `share` points high."""
+    lines, seen = spec.measured, looks(spec.measured)
+    most = max((s.points[-1].y for s in spec.series if s.role == "ideal"), default=math.inf)
+    heights = [share * series.points[-1].y for series in lines]
+    places = spread([min(y, share * most - 22) for y in heights], 18, 10)
+    for at, (series, y, place) in enumerate(zip(lines, heights, places, strict=True)):
+        text, colour = texts[series.name], ACCENTS[seen[series.name].hue]
+        where = len(spec.x_ticks) - 1, text, colour, xl.XL_LABEL_POSITION.CENTER
+        label = _add_label(plot.series[at], *where, bold=True)
+        x = (1.04 * (len(lines) - at) - 0.54) * bar + 0.1 + drawing.inches(text, 16) / 2
+        _move(label, "c:idx", x / box[2], (y / 2 - place) / 72 / box[3])
+
+
+def _fill_bars(native: Any, spec: ChartSpec, series: Series, *, inside: bool, top: float) -> None:
+    """Fill the bars of a series and put their numbers at them, `inside` where an ideal may be above."""
+    lost, flat, look = spec.kind == "stacked", spec.x_axis == "names", looks(spec.measured)[series.name]
+    side = xl.XL_LABEL_POSITION["CENTER" if lost else "INSIDE_END" if inside else "OUTSIDE_END"]
+    _add_error_bars(native, spec, series, [x for x, _ in _categories(spec)])
+    native.format.fill.solid()
+    fill, best = native.format.fill.fore_color, drawing.best_bar(spec)
+    if lost:
+        fill.theme_color, fill.brightness = _PARTS[series.colour]
+    else:
+        _set_shade(fill, look)
+    dark = inside or (lost and series.colour in drawing.DARK_PARTS)
+    points = {point.x: point for point in series.points}
+    for at, (x, _) in enumerate(_categories(spec)):
+        if (point := points.get(x)) is not None and not (lost and abs(point.y) < 0.012):
+            text = value_text(spec, point).removesuffix("×").removesuffix(" points")
+            pale = point.hollow or point.live or (flat and not lost and point is not best)
+            ink = THEME.BACKGROUND_1 if dark and not pale else THEME.TEXT_1
+            if lost and abs(point.y) > 0.05:  # else a bar has no room for more
+                text += plus_minus(100 * max(bounds(point)), len(text.partition(".")[2]))
+            label = _add_label(native, at, text, ink, side, bold=inside or lost)
+            if is_tall(spec, point) and not (lost or flat):  # its number stands beyond its error bar
+                below, above = bounds(point)
+                _move(label, "c:idx", 0, (min(below, point.y / 2) if inside else -above) * 0.68 / top)
+            if pale:
+                other = native.points[at].format.fill
+                other.solid()
+                other.fore_color.theme_color, other.fore_color.brightness = GRID, -0.1

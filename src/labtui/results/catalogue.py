@@ -401,8 +401,5 @@ def job_gpu_chart(samples: Sequence[GpuSample], of: str = "") -> ChartSpec:
         points = tuple(Point(x=x, y=y) for x, y in means)
         series.append(Series(name=mine[-1].name, points=points, group=mine[-1].node, hue=at % specs.HUES))
     return make_chart(
-        "gpu-utilization",
-        [each for each in series if each.points],
-        key=f"gpu-utilisation-{slug(of)}",
-        of=of,
+        "gpu-utilization", [each for each in series if each.points], key=f"gpu-utilisation-{slug(of)}", of=of
     )

@@ -214,7 +214,8 @@ FAMILIES = {family.key: family for family in (
     _family("error", "training", "Error in validation", "epoch", "top-1 error", unit="%",
             heading="Top-1 error in validation, %", x_axis="epochs"),
     _family("batch-accuracy", "training", "Accuracy over the global batch", "images per step, all GPUs",
-            "best top-1 accuracy in validation", unit="%", heading="Best top-1 accuracy, %", x_axis="batch"),
+            "best top-1 accuracy in validation", unit="%",
+            heading="Best top-1 accuracy in validation, %", x_axis="batch"),
     _family("gpu-utilization", "training", "GPU utilisation", "seconds since the first sample", "utilisation", unit="%",
             x_axis="seconds"),
 )}  # fmt: skip

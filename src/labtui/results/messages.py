@@ -98,14 +98,15 @@ def _each_sentence(lines: Sequence[ScalingLine], families: Set[str]) -> str:
             return f"{where}{text(values[0])}{unit} ({first}), {text(values[1])} ({second})"
         values.sort(key=value_of)
         return f"{where}{' to '.join(dict.fromkeys(map(text, (values[0], values[-1])))).replace(' % to', ' to')}{unit}"
-    if family not in OF_WHOLE or not lines:
+    line = max(lines, key=lambda each: len(each.rows), default=None)
+    compared = any(row.speedup for each in lines for row in each.rows)  # then others say more
+    if line is None or (family not in OF_WHOLE and (compared or len(line.rows) < 2)):
         return ""
-    line = max(lines, key=lambda each: len(each.rows))
     name = clean(line.name if len(lines) > 1 else line.last.configuration.network)
     ends = line.rows[:: -max(1, len(line.rows) - 1)]
     shown = ", ".join(f"{text(value(row))}{unit} on {count_words(row.processes)}" for row in ends)
     noun, _, verb = what.strip().capitalize().rpartition(" ")
-    return f"{noun} of {name} {verb} {shown}"
+    return f"{noun} of {name} {verb} {shown}" if noun else f"{name}: {shown}"
 
 
 def rows_of_shared_size(lines: Sequence[ScalingLine]) -> list[ResultRow]:
@@ -246,7 +247,7 @@ def study_message(what: str, best: Mapping[str, Mapping[int, Point]], batch: int
     Of a single policy: its accuracy at the smallest batch and at the largest; of one `batch`: on the fewest and the
     most GPUs, by which `best` is given then.
     """
-    which = {"error": "Lowest top-1 error", "accuracy": "Best top-1 accuracy"}[what]
+    which = f"{'Lowest' if what == 'error' else 'Best'} top-1 {what} in validation"
     if len(best) == 1:
         which = which.split(maxsplit=1)[1].capitalize()  # the best of all batches may be between the two
         (line,) = best.values()

@@ -293,7 +293,7 @@ SPEEDUP = Column("speedup", lambda row: ratio_text(row.speedup))
 EFFICIENCY = Column("efficiency", lambda row: percent_text(row.efficiency))
 PRINTED = (
     Column("epoch, s", lambda row: _seconds_printed(row) or ABSENT, optional=True),
-    Column("images/s", lambda row: rate_text(row.as_printed.throughput)),
+    Column("images/s", lambda row: rate_text(row.as_printed.throughput), optional=True),
     Column("speedup", lambda row: ratio_text(row.as_printed.speedup)),
     Column("efficiency", lambda row: percent_text(row.as_printed.efficiency)),
 )
@@ -403,11 +403,20 @@ _GAP = 2
 
 
 def text_table(rows: Sequence[ResultRow], columns: Sequence[Column], width: int | None = None) -> str:
-    """An aligned table for a terminal, split where it is wider than `width` cells; "" without rows."""
+    """An aligned table for a terminal; "" without rows.
+
+    Where it is wider than `width` cells, it is split, with the models as headings of their rows.
+    """
     if not rows:
         return ""
     table = table_of(rows, columns)
-    return grid_text([table.headings, *table.rows], table.numeric, naming=NAMING, width=width)
+    grid, names = [table.headings, *table.rows], ["", *(line[0] for line in table.rows)]
+    whole = grid_text(grid, table.numeric)
+    if width is None or max(map(cell_len, whole.split("\n"))) <= width:
+        return whole
+    heads = [f"{name}\n" * (name != before) for before, name in zip(["", *names], names, strict=False)]
+    split = grid_text([line[1:] for line in grid], table.numeric[1:], naming=NAMING - 1, width=width)
+    return "\n\n".join("\n".join(map(str.__add__, heads, part.split("\n"))) for part in split.split("\n\n"))
 
 
 def grid_text(

@@ -131,7 +131,9 @@ def scaling_sentences(results: Results) -> list[str]:
     return lines
 
 
-def losses_text(rows: Sequence[ResultRow], clocks: Sequence[str], width: int | None = None) -> str:
+def losses_text(
+    rows: Sequence[ResultRow], clocks: Sequence[str], width: int | None = None, notes: Iterable[str] = ()
+) -> str:
     """Where the efficiency of rows goes: a table of the points lost by each cause, and remarks; `clocks`: one a row."""
     causes = (*scaling.COLOUR_OF_PART, scaling.UNEXPLAINED)
     columns = (numbers.Column(cause, partial(_points_lost, cause), optional=True) for cause in causes)
@@ -142,7 +144,7 @@ def losses_text(rows: Sequence[ResultRow], clocks: Sequence[str], width: int | N
     remarks = [f"Points of efficiency lost by each cause ({known})."] if known else []
     for row, clock in zip(rows, clocks, strict=True):
         remarks += [f"{clean(row.label)}: {said}" for said in (clock, *loss_remarks(row)) if said]
-    return "".join(f"{line}\n" for line in (table, *fitted_lines(remarks, width)) if line)
+    return "".join(f"{line}\n" for line in (table, *fitted_lines([*remarks, *notes], width)) if line)
 
 
 def loss_remarks(row: ResultRow) -> Iterable[str]:
@@ -182,7 +184,7 @@ def use_sentence(use: RunUtilization, row: ResultRow) -> str:
 
 def cost_lines(cost: LabCost | None) -> list[str]:
     """GPU-hours of the lab and of each task; nothing when no job used the cluster."""
-    if cost is None or not cost.jobs:
+    if cost is None or not cost.total.jobs:
         return []
     total, jobs = cost.total, plural(cost.total.jobs, "job")
     lines = [f"lab: {total.allocated:.2f} allocated, {total.used:.2f} used by training, {jobs}"]
@@ -221,7 +223,6 @@ _CURVE = """model=run.run.model n_gpus=run.run.n_gpus batch_size=run.run.batch_s
     metric validation"""
 _USE = "model=run.run.model n_gpus=run.run.n_gpus run=run.run_id job_id=run.job_id steady standing_by"
 _TOTAL = "jobs gpu_hours_allocated=allocated gpu_hours_used=used core_hours"
-_JOB = "job_id task=task_id gpus wall_seconds gpu_hours_allocated=allocated gpu_hours_used=used running"
 _RUN = """model device n_gpus batch_size epochs_planned outcome images learning_rate printed_throughput=printed_rate
     batch_seconds total_seconds gpu_memory_gib=gpu_memory batch_per_gpu contradictions interleaved processes
     practice=mark small=mark framework first_line last_line"""
@@ -294,12 +295,11 @@ def utilization_json(use: RunUtilization) -> Json:
 
 
 def cost_json(cost: LabCost) -> Json:
-    """GPU-hours allocated and used: the lab, its tasks, its jobs; `practice`: they were rehearsed and cost nothing."""
+    """GPU-hours allocated and used: the lab and its tasks; `practice`: they were rehearsed and cost nothing."""
     return {
         "practice": cost.practice,
         "total": _json(cost.total, _TOTAL),
         "tasks": {task: _json(total, _TOTAL) for task, total in cost.tasks.items()},
-        "jobs": [_json(job, _JOB) for job in cost.jobs],
     }
 
 

@@ -190,7 +190,6 @@ def _tuning_chart(rows: Sequence[ResultRow], key: str) -> ChartSpec:
     marks = enumerate(points_of("tuning", [row for _, row in order]))
     points = tuple(replace(mark, x=float(x)) for x, mark in marks)
     first = rows[0].configuration
-    axis, shown = _shared_labels([label for label, _ in order])
     data = f" ({first.data_set})" if first.data_set else ""
     return make_chart(
         "tuning",
@@ -199,23 +198,9 @@ def _tuning_chart(rows: Sequence[ResultRow], key: str) -> ChartSpec:
         of=f"{first.model}{data} on {devices(first.n_gpus)}",
         counted=first.unit,
         message=messages.tuning_message(rows),
-        x_label=axis,
-        x_ticks=tuple((float(x), text) for x, text in enumerate(shown)),
+        x_ticks=tuple((float(x), label) for x, (label, _) in enumerate(order)),
         notes=("The same network, data and GPUs; batches are per GPU.",),
     )
-
-
-_NUMBER = re.compile(r"\b\d[\d,]*")
-
-
-def _shared_labels(labels: Sequence[str]) -> tuple[str, list[str]]:
-    """The axis label and the tick labels: the word that all labels share and their numbers, else the whole labels."""
-    words = {_NUMBER.sub("", label).strip().removesuffix("s") for label in labels}
-    if len(words) > 1 or any(len(_NUMBER.findall(label)) != 1 for label in labels):
-        return "as tuned", list(labels)
-    word = words.pop()
-    axis = "batch per GPU" if word == "batch" else f"{word}s"
-    return axis, [_NUMBER.findall(label)[0] for label in labels]
 
 
 # --------------------------------------------------------------------------- lost efficiency, laws
@@ -267,6 +252,7 @@ def law_charts(results: Results) -> Iterator[ChartSpec]:
             told = f"{name}, {messages.misfit_text(fit)}{messages.fits_best(fit, fitted.fits)}"
             series.append(Series(name=told, short=name, points=(), role="fit", law=fit))
         series += [each for outlook in scaling.outlooks(rows) for each in _outlook_series(outlook)]
+        laws = messages.law_lines(fitted.fits)
         chart = make_chart(
             "laws",
             [*series, _IDEAL],
@@ -275,7 +261,8 @@ def law_charts(results: Results) -> Iterator[ChartSpec]:
             heading=f"Speedup, {short}",
             message=messages.laws_message(fitted, ()),
             x_ticks=tuple((n, f"{n:g}") for n in sorted({p.x for each in series for p in each.points})),
-            notes=tuple(line.strip() for line in messages.law_lines(fitted.fits)),
+            # the title says of which line
+            notes=tuple(re.sub(r"^(\w+), .*?: ", r"\1: ", told.strip()) for told in laws),
         )
         chart = specs.with_curves(chart)
         yield specs.doubling_axes(chart) if line.last.processes >= specs.WIDE else chart
