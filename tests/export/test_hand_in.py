@@ -433,9 +433,7 @@ def test_a_page_of_each_row_of_charts_is_titled_by_what_it_shows(tmp_path):
     lab = make_lab(tmp_path / "lab", "thesis-2019", answer=f"{ANSWER}\n\n- One.\n- Two.")
     _, rate, error, *more, last, sources = (document := hand_in(lab.contents())).pages
     assert "4 (2) to 36 (18), 17 lines; accuracy 71.0 %: 36 (18)" in page_text(sources), "can be traced"
-    assert "ResNet50 (tiny-224, linear)\n1 GPU, batch 128  50.0" in page_text(sources), (
-        "no long name in each row"
-    )
+    assert "ResNet50 (tiny-224, linear)\n1 GPU, batch 128  50.0" in page_text(sources), "named once"
     assert b"/Count 6/" in pdf(document, "report"), "the table of sources is no narrow column over pages"
     assert "end at 0.0556" in rate.title and not (rate.answers or rate.facts)
     errors = [page for page in (error, *more) if page.charts and page.charts[0].family == "error"]
@@ -496,10 +494,8 @@ def test_more_than_four_lines_become_panels():
     assert "Pooled with run" in run_notes(twice.members)[0]
     assert " ".join(title_facts(study)[0]).endswith("last epoch, ResNet50 (tiny-224, linear) on 1 GPU")
     fact, titles = title_facts(study)[1], {chart.family: chart.message for chart in lab_charts(study)}
-    assert (
-        "ResNet50 (tiny-224, naive)" in fact[1]
-        and titles["epoch-time"] == "On 32 GPUs, an epoch takes 1.67 s"
-    )
+    assert "ResNet50 (tiny-224, naive)" in fact[1]
+    assert titles["epoch-time"] == "On 32 GPUs, an epoch takes 1.67 s"
     fell = replace(mine, run=replace(mine.run, epochs=mine.run.epochs[::-1]))  # its last epoch is the first
     lines = next(iter(source_rows(replace(study.rows[-1], members=(fell,)))))[-1]
     assert f"accuracy {percent_text(validated(fell.run))}: " in lines, "that of the table"
@@ -598,18 +594,16 @@ def test_the_accuracy_of_many_runs_has_a_panel_for_each_and_what_a_gpu_did_last_
     (chart,) = (c for c in lab_plots(contents.measurements, contents.named) if c.family == "accuracy")
     assert len(chart.measured) == 12 and chart.measured[0].name == "ViT-H/14 · micro-224 · 1 GPU"
     assert [each.heading for each in panels(chart)][::11] == ["micro-224, 1 GPU", "tiny-224, 32 GPUs"]
-    both = [
-        replace(s, name=f"{s.name}, {end}") for s in chart.measured[:6] for end in ("training", "validation")
-    ]
+    ends = ("training", "validation")
+    both = [replace(each, name=f"{each.name}, {end}") for each in chart.measured[:6] for end in ends]
     first, second, *_ = drawn(both := replace(chart, series=tuple(both))).axes
     assert "training" in words_of(first.texts)[0] and "training" not in " ".join(words_of(second.texts))
     last = tuple(replace(point, live=True) for point in both.series[0].points)
     live = replace(both, series=(replace(both.series[0], points=last), both.series[3]))
     assert [text.endswith("so far") for text in drawing.end_texts(live, named=True).values()] == [True, False]
     cpu = compute_results([run(0, [9, 8], model=name) for name in "ab"])
-    assert [chart.family for chart in pages_module._charts(HandInPage(task="1", table="results"), cpu)] == [
-        "epochs"
-    ]
+    (over,) = pages_module._charts(HandInPage(task="1", table="results"), cpu)
+    assert over.family == "epochs", "a page of runs on the CPU has a chart"
     many = tuple(Point(x=x, y=1, hollow=x == 1) for x in range(1, 99))
     (axes,) = drawn(replace(chart, series=(replace(chart.measured[0], points=many),))).axes
     assert [line.get_marker() for line in axes.lines][1:] == ["None", "o"], "its warm-up has a mark"

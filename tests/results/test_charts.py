@@ -88,9 +88,8 @@ def test_two_series_of_one_network_are_told_apart_and_two_networks_compared_on_t
     runs += [run(n, [9, 40 / n], model="ResNet152") for n in (2, 4)]
     lines = scaling_lines(compute_results(runs, images=50_000).rows)
     said = "On four GPUs, 16,667 images per second (ResNet50), 5,000 (ResNet152)"
-    assert (
-        scaling_message(lines, {"throughput"}) == scaling_message(lines, {"throughput", "epoch-time"}) == said
-    )
+    for families in ({"throughput"}, {"throughput", "epoch-time"}):
+        assert scaling_message(lines, families) == said
 
 
 def test_the_parts_of_what_is_lost_add_up_in_the_digits_shown():
