@@ -864,7 +864,9 @@ def test_what_a_log_says_of_the_whole_training_stands_beside_the_chart():
     tuned = replace(run.spec, model="ResNet50, wide", arguments=("--lr-policy", "linear"))
     state = LabState(runs={1: replace(view.state.runs[1], task_id="2", spec=tuned)})
     study = replace(seen(state), edition=load_edition("thesis-2019"), task_id="2")
-    assert headline(study) == "Top-1 accuracy: 70.9 % at a global batch of 2,048", "the chart's title"
+    assert headline(study) == "Top-1 accuracy in validation: 70.9 % at a global batch of 2,048", (
+        "the chart's title"
+    )
     for each, column in ((view, "speedup"), (study, "accuracy")):
         assert column in {shown.key for shown in table_of(each, ROLES, 120)[0]}
 
