@@ -364,7 +364,7 @@ def _name_bars(
 def _fill_bars(native: Any, spec: ChartSpec, series: Series, *, inside: bool, top: float) -> None:
     """Fill the bars of a series and put their numbers at them, `inside` where an ideal may be above."""
     lost, flat, look = spec.kind == "stacked", spec.x_axis == "names", looks(spec.measured)[series.name]
-    side = xl.XL_LABEL_POSITION["CENTER" if lost else "INSIDE_END" if inside else "OUTSIDE_END"]
+    side = getattr(xl.XL_LABEL_POSITION, "CENTER" if lost else "INSIDE_END" if inside else "OUTSIDE_END")
     _add_error_bars(native, spec, series, [x for x, _ in _categories(spec)])
     native.format.fill.solid()
     fill, best = native.format.fill.fore_color, drawing.best_bar(spec)
