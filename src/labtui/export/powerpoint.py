@@ -325,7 +325,8 @@ class _Slides:
     def _table(self, block: Table, rows: Sequence[Sequence[str]], widths: Sequence[float], size: int) -> None:
         grouped, count = bool(block.groups), len(block.headings)
         high = size * 1.55 / 72
-        box = (LEFT, self.y, sum(widths), high * (1 + grouped + len(rows)))
+        # off a title of two lines
+        box = (LEFT, self.y + 0.1 * (self.y == TOP), sum(widths), high * (1 + grouped + len(rows)))
         frame = self.slide.shapes.add_table(1 + grouped + len(rows), count, *map(Inches, box))
         self.describe("\n".join("  ".join(row) for row in (block.headings, *rows)), "table")
         frame._element.graphic.graphicData.tbl.tblPr.find(qn("a:tableStyleId")).text = _PLAIN_TABLE

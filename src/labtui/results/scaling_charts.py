@@ -252,7 +252,7 @@ def law_charts(results: Results) -> Iterator[ChartSpec]:
             told = f"{name}, {messages.misfit_text(fit)}{messages.fits_best(fit, fitted.fits)}"
             series.append(Series(name=told, short=name, points=(), role="fit", law=fit))
         series += [each for outlook in scaling.outlooks(rows) for each in _outlook_series(outlook)]
-        laws = messages.law_lines(fitted.fits)
+        laws = map(str.strip, messages.law_lines(fitted.fits))
         chart = make_chart(
             "laws",
             [*series, _IDEAL],
@@ -261,8 +261,8 @@ def law_charts(results: Results) -> Iterator[ChartSpec]:
             heading=f"Speedup, {short}",
             message=messages.laws_message(fitted, ()),
             x_ticks=tuple((n, f"{n:g}") for n in sorted({p.x for each in series for p in each.points})),
-            # the title says of which line
-            notes=tuple(re.sub(r"^(\w+), .*?: ", r"\1: ", told.strip()) for told in laws),
+            # the chart shows of which line and sizes
+            notes=tuple(re.sub(r"^(\w+), .*?: (.*), fitted to .*? GPUs", r"\1: \2", told) for told in laws),
         )
         chart = specs.with_curves(chart)
         yield specs.doubling_axes(chart) if line.last.processes >= specs.WIDE else chart
