@@ -296,7 +296,6 @@ class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of
                 yield PlainText(id="rail-title")
                 yield TaskList(id="tasks", compact=True)
                 yield PlainText(id="about")
-                yield Static("Next", id="next-title")
                 yield PlainText(id="next")
             with Vertical(id="content"):
                 yield PlainText(id="title")
@@ -427,7 +426,9 @@ def _about(screen: FramedScreen, styles: Roles, width: int) -> Text:
 def _next(step: NextStep, styles: Roles, width: int) -> Text:
     """The next step: its key as a chip, its label, and a reason of at most four lines."""
     lines = wrap(step.reason, max(20, width), max_lines=4, placeholder=" …")
-    return step_text(replace(step, reason="\n".join(lines)), styles, "\n")
+    return ink("Next\n\n", "bold").append_text(
+        step_text(replace(step, reason="\n".join(lines)), styles, "\n")
+    )
 
 
 def _note(screen: FramedScreen, step: NextStep, styles: Roles, width: int) -> Text:

@@ -142,23 +142,19 @@ class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the 
         self.screen.set_focus(line)  # at once: the next keys are meant for it
 
     @on(Input.Submitted, "#log-search")
-    def _submitted(self, event: Input.Submitted) -> None:
+    async def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self._close_search()
+        await self.action_close_search()
         self.tail.search(event.value)
 
     async def action_close_search(self) -> None:
         """Hide the search input; without one, go back."""
-        if not self._close_search():
-            await self.run_action(f"screen.pane({self.app.back!r})")
-
-    def _close_search(self) -> bool:
         line = self.query_one("#log-search", Input)
-        if not line.display:
-            return False
-        line.display = False
-        self.tail.focus()
-        return True
+        if line.display:
+            line.display = False
+            self.tail.focus()
+        else:
+            await self.run_action(f"screen.pane({self.app.back!r})")
 
 
 def place_of(view: TailView, *, live: bool) -> str:
