@@ -350,8 +350,9 @@ class TailView(ScrollView, can_focus=True):
         self.search("")
         file = self.file
         if number < file.first:
-            said = f"Line {number:,} is above the last 16 MB, which this log shows. `labtui log` has all."
-            self.app.notify(said, severity="warning")
+            self.app.notify(
+                f"Line {number:,} is above the 16 MB shown: `labtui log` has it.", severity="warning"
+            )
         if file.line(number) and file.number(file.row(number)) != number:
             file.toggle_folding()
         self._show_match(number)
