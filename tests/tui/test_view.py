@@ -413,6 +413,10 @@ def test_runs_that_are_held_are_what_is_to_be_done_and_failed_ones_say_each_thei
     told = seen(LabState(runs=ended, submissions={"lt1": job}))
     card = error_card(told, told.every[3], ROLES, 90).plain
     assert "Run 3 never started.\n  Run 1 of the same job failed: node failure." in card and "7" not in card
+    full = TaskCheck(task_id="10.5", status="done", items=(CheckItem("", kind="runs"),), missing="")
+    assert not guidance.remedy(replace(told, checks={"10.5": full}), told.every[3]).label, (
+        "others did its work"
+    )
     (other, own) = (read_as(replace(told, chosen=number), "out") for number in (3, 1))
     assert (other, own) == ({9: "run 1  error"}, {9: "error"}), "of the run it ended"
     assert selected(told.state) == 1, "the run that failed"

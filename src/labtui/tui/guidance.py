@@ -124,7 +124,8 @@ def remedy(view: View, line: RunLine) -> NextStep:
 
     run = line.run
     if (first := ended_by(run, (each.run for each in view.every.values()))) is not None:
-        return NextStep("Run again", f"Run {first.run_id} of the same job {first.deed}.")
+        again = "" if view.count("runs", run.task_id).full else "Run again"
+        return NextStep(again, f"Run {first.run_id} of the same job {first.deed}.")
     advice = run.diagnosis[0].advice if run.diagnosis else end_reason(line.job) or "Press l for the log."
     if ended_as_asked(view, line):
         return NextStep("", "This is what the task asks for.")

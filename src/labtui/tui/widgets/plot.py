@@ -83,7 +83,8 @@ class _Drawing:
         for name, each in zip(self.names, self.measured, strict=True):
             size = self.name_room if self.value_room else several * cell_len(name)
             wide.append(size + more + len(self._far(each.points[-1])))
-        most = max(more + min(10, self.name_room), 3 * width // 5) if width >= 40 else width // 2
+        share = 0.6 if width >= 60 else 0.4  # most of a small chart is the plot
+        most = max(more + min(10, self.name_room), int(share * width)) if width >= 40 else width // 2
         room = min(max(wide, default=0), most)
         if room - more < min(8, self.name_room):  # names say more than values
             self.value_room, more = 0, 7
