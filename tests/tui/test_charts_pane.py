@@ -253,10 +253,12 @@ async def test_on_a_very_large_window_four_charts_or_one(filled_session):
         assert "run 2, job 31335\nline 14  25/25 - 14s" in text(app, "strip"), "of this one epoch"
 
 
-async def test_runs_on_the_cpu_have_no_frame_for_a_speedup(session):
+async def test_runs_on_the_cpu_have_bars_for_their_throughput_and_no_frame_for_a_speedup(session):
     session.feed(*finished_runs("", [spec("mykeras", 0), spec("mytorch", 0)]), *online())
     async with screens(session, "charts", size=(200, 55)) as (app, pilot):
-        await until(pilot, lambda: shown(app) == {"time"})
+        await until(pilot, lambda: shown(app) == {"time", "throughput"})
+        await pilot.press("2")
+        await until(pilot, lambda: "the CPU, mytorch   233 images per second" in text(app, "strip"))
         await pilot.press("3")
         await until(pilot, lambda: "on one and on more fill it" in text(app, "sentence"))
         await pilot.resize_terminal(60, 12)

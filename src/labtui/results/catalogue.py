@@ -70,10 +70,15 @@ def _charts_of_line(results: Results, marked: bool, look: Look, short: str, size
     return tuple(replace(chart, series=tuple(looking(chart))) for chart in charts)
 
 
-def catalogue(results: Results, *, model: str | None = None) -> tuple[ChartSpec, ...]:
-    """The charts of one network; without `model`, those that compare networks, or all charts of the only one."""
+def catalogue(results: Results, *, model: str | None = None, repeats: bool = False) -> tuple[ChartSpec, ...]:
+    """The charts of one network; without `model`, those that compare networks, or all charts of the only one.
+
+    `repeats`: of many runs over epochs, all that repeat one another are drawn.
+    """
     there = networks(results)
-    return with_unique_keys(_charts(results, there[0] if model is None and len(there) == 1 else model))
+    return with_unique_keys(
+        _charts(results, there[0] if model is None and len(there) == 1 else model, repeats)
+    )
 
 
 def lab_charts(results: Results) -> tuple[ChartSpec, ...]:
@@ -91,7 +96,7 @@ def lab_charts(results: Results) -> tuple[ChartSpec, ...]:
     return with_unique_keys([*named, *together])
 
 
-def _charts(results: Results, model: str | None) -> list[ChartSpec]:
+def _charts(results: Results, model: str | None, repeats: bool = False) -> list[ChartSpec]:
     """The charts of one network or of all together; a real and a practice chart may have the same key."""
     results = without_small(results)
     charts = [
@@ -101,7 +106,7 @@ def _charts(results: Results, model: str | None) -> list[ChartSpec]:
     ]
     for marked in (False, True):
         rows = [row for row in results.rows if model in (None, row.model) and bool(row.mark) is marked]
-        made = list(_charts_of(of_rows(results, rows), alone=model is not None)) if rows else []
+        made = list(_charts_of(of_rows(results, rows), model is not None, repeats)) if rows else []
         charts += [replace(chart, mark="practice" if marked else "") for chart in made]
     # a single mark shows no speedup, efficiency or acceleration
     told = (chart for chart in charts if any(len(s.points) > chart.compares for s in chart.measured))
@@ -109,8 +114,8 @@ def _charts(results: Results, model: str | None) -> list[ChartSpec]:
     return [replace(c, title=f"{c.title}, {c.model}") if c.model and "," not in c.title else c for c in named]
 
 
-def _charts_of(results: Results, *, alone: bool) -> Iterable[ChartSpec]:
-    """The charts of rows that are all real or all practice; `alone`: of one network."""
+def _charts_of(results: Results, alone: bool, every: bool) -> Iterable[ChartSpec]:
+    """The charts of rows that are all real or all practice; `alone`: of one network; `every` repeat is drawn."""
     lines = scaling_lines(results.rows)
     by_unit = grouped(lines, lambda line: line.last.configuration.unit)
     if alone:
@@ -119,6 +124,7 @@ def _charts_of(results: Results, *, alone: bool) -> Iterable[ChartSpec]:
         for unit, alike in by_unit.items():  # images and tokens share no axis
             chart = scaling_charts.quantity_chart(quantity, alike, results.rows)
             yield replace(chart, key=f"{chart.key}-{unit}") if len(by_unit) > 1 else chart
+    yield from scaling_charts.cpu_charts(() if lines else results.rows)
     yield scaling_charts.loss_chart(lines)
     studies = list(study_charts(results))
     if alone:
@@ -128,7 +134,7 @@ def _charts_of(results: Results, *, alone: bool) -> Iterable[ChartSpec]:
     yield from studies
     told = any(chart.family == "error" for chart in studies)  # an error is what its accuracy lacks
     repeats: dict[int | None, str] = {}
-    if not alone and len(_lines(results)) > MAX_LINES:
+    if not (alone or every) and len(_lines(results)) > MAX_LINES:
         kept = [(row, _drawn(row.members)) for row in results.rows]
         for row, runs in ((row, runs) for row, runs in kept if len(row.members) > len(runs)):
             who = " and ".join(run.who + _stopped(run) for run in runs) + (" are" if runs[1:] else " is")
@@ -139,7 +145,7 @@ def _charts_of(results: Results, *, alone: bool) -> Iterable[ChartSpec]:
     learned = [] if told else [accuracy_chart(results), _over_epochs("loss", losses)]
     for chart in (epoch_chart(results), *learned):
         ended = [each for each in chart.measured if not each.points[-1].live]
-        if alone or len(ended) <= MAX_LINES or len(lines) < 2:  # one of several lines can be chosen
+        if alone or every or len(ended) <= MAX_LINES or len(lines) < 2:  # one of several lines can be chosen
             there = {point.run for each in chart.measured for point in each.points}
             said = [note for run, note in repeats.items() if run in there]
             yield replace(chart, notes=(*chart.notes, *said))

@@ -145,16 +145,29 @@ def cpu_gpu_charts(rows: Sequence[ResultRow]) -> Iterable[ChartSpec]:
     rates = f"{rate_text(gpu.throughput)} {gpu.configuration.unit} per second"
     rates = f"One GPU trains on {rates}, the CPU on {rate_text(gpu.cpu.throughput)}"
     told = {"epoch-time": messages.acceleration_message(gpu), "throughput": rates}
+    notes = (f"Acceleration {ratio_text(gpu.acceleration)} times; it says nothing about scaling.",)
     for quantity, message in told.items():
-        points = tuple(replace(mark, x=float(mark.x > 0)) for mark in points_of(quantity, [gpu.cpu, gpu]))
-        yield make_chart(
-            f"cpu-gpu-{quantity}".removesuffix("-epoch-time"),
-            [Series(name=gpu.model, points=points, hue=specs.MODEL_HUES.get(gpu.model, 0))],
-            counted=gpu.configuration.unit,
-            message=message,
-            x_ticks=((0.0, "CPU"), (1.0, "1 GPU")),
-            notes=(f"Acceleration {ratio_text(gpu.acceleration)} times; it says nothing about scaling.",),
-        )
+        family = f"cpu-gpu-{quantity}".removesuffix("-epoch-time")
+        yield _named_bars(family, [gpu.cpu, gpu], ("CPU", "1 GPU"), message=message, notes=notes)
+
+
+def cpu_charts(rows: Sequence[ResultRow]) -> Iterable[ChartSpec]:
+    """Throughput of different trainings on the CPU, as bars."""
+    found = [row for row in rows if row.n_gpus == 0 and row.throughput is not None and not row.contradicted]
+    if len({row.configuration.unit for row in found}) == 1 < len(found):
+        names = specs.distinct([row.name for row in found])
+        told = {"key": "cpu-images-per-second", "title": "Throughput on the CPU", "x_label": "training"}
+        yield _named_bars("cpu-gpu-throughput", found, names, **told)
+
+
+def _named_bars(family: str, rows: Sequence[ResultRow], names: Sequence[str], **fields: Any) -> ChartSpec:
+    """A bar with a name for each row that has the family's quantity."""
+    points = (replace(mark, x=float(x)) for x, row in enumerate(rows) for mark in points_of(family, [row]))
+    first = rows[0]
+    name = first.model if len({row.model for row in rows}) == 1 else first.counted
+    series = Series(name=name, points=tuple(points), hue=specs.MODEL_HUES.get(first.model, 0))
+    ticks = tuple((float(x), name) for x, name in enumerate(names))
+    return make_chart(family, [series], counted=first.configuration.unit, x_ticks=ticks, **fields)
 
 
 _MIN_TUNED = 3
@@ -187,20 +200,12 @@ def tuned_charts(rows: Sequence[ResultRow]) -> Iterator[ChartSpec]:
 def _tuning_chart(rows: Sequence[ResultRow], key: str) -> ChartSpec:
     labels = messages.tuning_labels(rows)
     order = sorted(zip(labels, rows, strict=True), key=lambda pair: natural(pair[0])[::-1])  # by number
-    marks = enumerate(points_of("tuning", [row for _, row in order]))
-    points = tuple(replace(mark, x=float(x)) for x, mark in marks)
     first = rows[0].configuration
     data = f" ({first.data_set})" if first.data_set else ""
-    return make_chart(
-        "tuning",
-        [Series(name=first.model, points=points, hue=specs.MODEL_HUES.get(first.model, 0))],
-        key=key,
-        of=f"{first.model}{data} on {devices(first.n_gpus)}",
-        counted=first.unit,
-        message=messages.tuning_message(rows),
-        x_ticks=tuple((float(x), label) for x, (label, _) in enumerate(order)),
-        notes=("The same network, data and GPUs; batches are per GPU.",),
-    )
+    of = f"{first.model}{data} on {devices(first.n_gpus)}"
+    told = {"key": key, "of": of, "message": messages.tuning_message(rows)}
+    notes = ("The same network, data and GPUs; batches are per GPU.",)
+    return _named_bars("tuning", [row for _, row in order], [name for name, _ in order], notes=notes, **told)
 
 
 # --------------------------------------------------------------------------- lost efficiency, laws

@@ -401,17 +401,14 @@ def _of_selected(view: View, spec: ChartSpec) -> ChartSpec:
     It is as it was if that run has no epoch. A run of which a repeat is drawn is drawn instead.
     """
     from labtui.results.catalogue import catalogue
-    from labtui.results.rows import of_rows
 
     def mine(series: Series) -> bool:
         return series.is_run and view.run_id in {point.run for point in series.points}
 
-    own, charts = view.line.row if view.line is not None else None, [spec]
-    if own is not None and view.results is not None and not any(map(mine, spec.series)):
-        rows = [own if row.configuration == own.configuration else row for row in view.results.rows]
-        charts += [each for each in catalogue(of_rows(view.results, rows)) if each.family == spec.family]
-    chart = next((each for each in charts if any(map(mine, each.series))), None)
-    if chart is None:
+    results = view.results if not any(map(mine, spec.series)) else None
+    charts = (spec,) if results is None else catalogue(results, repeats=True)
+    alike = (each for each in charts if each.family == spec.family and any(map(mine, each.series)))
+    if (chart := next(alike, None)) is None:
         return spec
     grey = (replace(each, role="other") if each.is_run and not mine(each) else each for each in chart.series)
     heading = f"{spec.heading.partition(',')[0]} of run {view.run_id}"
