@@ -584,6 +584,8 @@ def test_the_axis_of_a_share_begins_as_on_the_screen(tmp_path):
     assert drawing.y_limits(replace(spec_of({1: 0.7286, 4: 0.76}, unit="%"), x_axis="batch"))[0] == 0.72
     series = Series(name="x", points=(Point(x=1, y=1.0), Point(x=4, y=1.0, lo=0.6, hi=1.4)))
     assert drawing.y_limits(make_chart("efficiency", [series]))[1] > 1.4, "a bar of uncertainty is not"
+    rows = drawn(make_chart("tuning", [series], x_ticks=((1, "a"), (4, "b")))).axes[0]
+    assert rows.get_xlim()[1] > 1.4, "nor is it cut"
     (axes,) = drawn(*charts_on(tmp_path, "hpc4ai-ch11", "11.2")[0]).axes
     (bounds,), number = axes.collections, next(each for each in axes.texts if each.get_text() == "1,720")
     assert number.get_window_extent().x0 > bounds.get_window_extent().x1, "no bar crosses its number"

@@ -367,7 +367,8 @@ def draw_rows(axes: Axes, spec: ChartSpec) -> None:
             text, at = value_text(spec, point), (end, point.x)
             axes.annotate(text, at, (7, 0), textcoords="offset points", va="center")
     _set_rows(axes, ["\n".join(textwrap.wrap(joined(clean(label)), 30)[:3]) for _, label in spec.x_ticks])
-    axes.set_xlim(0, 1.12 * max(p.y for s in spec.measured for p in s.points))
+    reach = [p.y + bounds(p)[1] * is_tall(spec, p) for s in spec.measured for p in s.points]
+    axes.set_xlim(0, 1.12 * max(reach))
     axes.set_xticks([])
     axes.spines["bottom"].set_visible(False)
 

@@ -155,9 +155,8 @@ def cpu_charts(rows: Sequence[ResultRow]) -> Iterable[ChartSpec]:
     """Throughput of different trainings on the CPU, as bars."""
     found = [row for row in rows if row.n_gpus == 0 and row.throughput is not None and not row.contradicted]
     if len({row.configuration.unit for row in found}) == 1 < len(found):
-        names = specs.distinct([row.name for row in found])
         told = {"key": "cpu-images-per-second", "title": "Throughput on the CPU", "x_label": "training"}
-        yield _named_bars("cpu-gpu-throughput", found, names, **told)
+        yield _named_bars("cpu-gpu-throughput", found, specs.distinct([row.name for row in found]), **told)
 
 
 def _named_bars(family: str, rows: Sequence[ResultRow], names: Sequence[str], **fields: Any) -> ChartSpec:
