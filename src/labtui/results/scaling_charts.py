@@ -144,10 +144,9 @@ def cpu_gpu_charts(rows: Sequence[ResultRow]) -> Iterable[ChartSpec]:
         return
     rates = f"{rate_text(gpu.throughput)} {gpu.configuration.unit} per second"
     rates = f"One GPU trains on {rates}, the CPU on {rate_text(gpu.cpu.throughput)}"
-    told = {"epoch-time": messages.acceleration_message(gpu), "throughput": rates}
+    told = {"cpu-gpu": messages.acceleration_message(gpu), "cpu-gpu-throughput": rates}
     notes = (f"Acceleration {ratio_text(gpu.acceleration)} times; it says nothing about scaling.",)
-    for quantity, message in told.items():
-        family = f"cpu-gpu-{quantity}".removesuffix("-epoch-time")
+    for family, message in told.items():
         yield _named_bars(family, [gpu.cpu, gpu], ("CPU", "1 GPU"), message=message, notes=notes)
 
 
