@@ -257,7 +257,7 @@ async def test_runs_on_the_cpu_have_bars_for_their_throughput_and_no_frame_for_a
         await pilot.press("2")
         await until(pilot, lambda: "the CPU, mytorch   233 images per second" in text(app, "strip"))
         await pilot.press("3")
-        await until(pilot, lambda: "on one and on more fill it" in text(app, "sentence"))
+        await until(pilot, lambda: text(app, "sentence") == "Runs on one and on more GPUs fill this view.")
         await pilot.resize_terminal(60, 12)
         await until(pilot, lambda: "The window is too small for a chart." in text_of(app))
 

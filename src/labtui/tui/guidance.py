@@ -122,14 +122,13 @@ def remedy(view: View, line: RunLine) -> NextStep:
     """After a run that ended badly: the label for running it again ("" if nothing needs it), and advice."""
     from labtui.slurm.states import end_reason
 
-    run = line.run
+    run, full = line.run, view.count("runs", line.run.task_id).full
     if (first := ended_by(run, (each.run for each in view.every.values()))) is not None:
-        again = "" if view.count("runs", run.task_id).full else "Run again"
-        return NextStep(again, f"Run {first.run_id} of the same job {first.deed}.")
+        return NextStep("" if full else "Run again", f"Run {first.run_id} of the same job {first.deed}.")
     advice = run.diagnosis[0].advice if run.diagnosis else end_reason(line.job) or "Press l for the log."
     if ended_as_asked(view, line):
         return NextStep("", "This is what the task asks for.")
-    if view.count("runs", run.task_id).full:
+    if full:
         return NextStep("", NEEDS_NONE)
     if told := view.no_help(line) or trained_again(view, line):
         return NextStep("", told)

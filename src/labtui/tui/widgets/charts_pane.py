@@ -43,11 +43,7 @@ def empty_chart(view: View, name: str) -> ChartSpec:
     rows = [row for row in view.charted if row.is_measured and row.program is None]
     lacks = [note for row in rows if name == "throughput" for note in row.notes_about("no throughput")]
     lacks += ["The logs print no accuracy and no loss."] if name == "training" and rows else []
-    lacks += (
-        ["This view compares GPUs: runs of one script on one and on more fill it."]
-        if not can_fill(view, name) and rows
-        else []
-    )
+    lacks += ["Runs on one and on more GPUs fill this view."] if not can_fill(view, name) and rows else []
     waits = "This program prints times only." if timed else "".join(lacks[:1]) or instead_of_chart(view)
     spec = make_chart(family.key, (), counted=unit_of(view), message=waits, x_label=x_label)
     epochs = {each.epochs for each in plans}
