@@ -350,9 +350,7 @@ class TailView(ScrollView, can_focus=True):
         self.search("")
         file = self.file
         if number < file.first:
-            self.app.notify(
-                f"Line {number:,} is above the 16 MB shown: `labtui log` has it.", severity="warning"
-            )
+            self.app.notify(f"Line {number:,} is above the 16 MB shown: `labtui log` has it.")
         if file.line(number) and file.number(file.row(number)) != number:
             file.toggle_folding()
         self._show_match(number)
