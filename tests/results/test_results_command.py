@@ -174,7 +174,7 @@ def test_gpu_hours_of_the_folder(folder, capsys, command):
     cost = report_of(capsys)["cost"]
     assert cost["total"]["gpu_hours_allocated"] == pytest.approx(4 * 180 / 3600)
     assert cost["total"]["gpu_hours_used"] == pytest.approx((1 * 48 + 4 * 30) / 3600)
-    assert cost["total"]["jobs"] == 1
+    assert [job["job_id"] for job in cost["jobs"]] == ["41"]
     told = command(["results", "--details"]).out
     assert "used by training, 1 job\n" in told and "task 10.5: 0.20 allocated, 0.05 used" in told
 

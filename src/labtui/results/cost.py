@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from labtui.domain.model import Interval, JobView
+from labtui.domain.model import Interval, JobPhase, JobView
 from labtui.domain.state import LabState, SubmissionState
 from labtui.results.measured import MeasuredRun, grouped
 from labtui.results.numbers import ABSENT, Column, fixed, three_digits
@@ -24,10 +24,21 @@ class CostTotal(msgspec.Struct, frozen=True, kw_only=True):
     core_hours: float
 
 
+class JobCost(CostTotal, frozen=True, kw_only=True):
+    """What one job cost; a CPU job has zero GPUs. `running`: the numbers still grow."""
+
+    task_id: str
+    job_id: str
+    gpus: int
+    wall_seconds: float
+    running: bool
+
+
 class LabCost(msgspec.Struct, frozen=True, kw_only=True):
-    """The cost of each task and of the lab; `practice`: of the rehearsed jobs, which cost nothing."""
+    """The cost of each job, of each task and of the lab; `practice`: of the rehearsed jobs, which cost nothing."""
 
     practice: bool
+    jobs: tuple[JobCost, ...]
     tasks: Mapping[str, CostTotal]
     total: CostTotal
 
@@ -40,28 +51,32 @@ def lab_cost(state: LabState) -> LabCost:
     """
     practice = state.rehearsed
     sent = [each for each in state.submissions.values() if each.practice is practice]
-    jobs = [(each.task_id, _job_cost(each, each.job, state)) for each in sent if each.job is not None]
-    tasks = {name: _total(found) for name, found in grouped(jobs, lambda job: job[0]).items()}
-    return LabCost(practice=practice, tasks=tasks, total=_total(jobs))
+    jobs = tuple(_job_cost(each, each.job, state) for each in sent if each.job is not None)
+    tasks = {name: _total(found) for name, found in grouped(jobs, lambda job: job.task_id).items()}
+    return LabCost(practice=practice, jobs=jobs, tasks=tasks, total=_total(jobs))
 
 
-def _total(jobs: Sequence[tuple[str, CostTotal]]) -> CostTotal:
+def _total(jobs: Sequence[JobCost]) -> CostTotal:
     names = CostTotal.__struct_fields__
-    return CostTotal(**{name: sum(getattr(cost, name) for _, cost in jobs) for name in names})
+    return CostTotal(**{name: sum(getattr(job, name) for job in jobs) for name in names})
 
 
-def _job_cost(submission: SubmissionState, job: JobView, state: LabState) -> CostTotal:
-    """What one job cost."""
+def _job_cost(submission: SubmissionState, job: JobView, state: LabState) -> JobCost:
     runs = [state.runs[run] for run in submission.run_ids if run in state.runs]
     wall, gpus = job.ran_s(state.cluster_time), submission.gpus * submission.nodes
     trained = sum(run.gpu_hours(run.used.n_gpus) for run in runs)
     if job.end_time is None:  # its log may be newer than the queue's answer
         wall = max(wall, sum(run.trained_s for run in runs))
     allocated = gpus * wall / _HOUR
-    return CostTotal(
+    return JobCost(
+        task_id=submission.task_id,
+        job_id=job.job_id,
+        gpus=gpus,
+        wall_seconds=wall,
         allocated=allocated,
         used=min(allocated, trained) if gpus else trained,
         core_hours=submission.cpus * submission.nodes * wall / _HOUR,
+        running=job.phase is JobPhase.RUNNING,
     )
 
 
