@@ -223,6 +223,7 @@ _CURVE = """model=run.run.model n_gpus=run.run.n_gpus batch_size=run.run.batch_s
     metric validation"""
 _USE = "model=run.run.model n_gpus=run.run.n_gpus run=run.run_id job_id=run.job_id steady standing_by"
 _TOTAL = "jobs gpu_hours_allocated=allocated gpu_hours_used=used core_hours"
+_JOB = "job_id task=task_id gpus wall_seconds gpu_hours_allocated=allocated gpu_hours_used=used running"
 _RUN = """model device n_gpus batch_size epochs_planned outcome images learning_rate printed_throughput=printed_rate
     batch_seconds total_seconds gpu_memory_gib=gpu_memory batch_per_gpu contradictions interleaved processes
     practice=mark small=mark framework first_line last_line"""
@@ -295,11 +296,12 @@ def utilization_json(use: RunUtilization) -> Json:
 
 
 def cost_json(cost: LabCost) -> Json:
-    """GPU-hours allocated and used: the lab and its tasks; `practice`: they were rehearsed and cost nothing."""
+    """GPU-hours allocated and used: the lab, its tasks, its jobs; `practice`: they were rehearsed and cost nothing."""
     return {
         "practice": cost.practice,
         "total": _json(cost.total, _TOTAL),
         "tasks": {task: _json(total, _TOTAL) for task, total in cost.tasks.items()},
+        "jobs": [_json(job, _JOB) for job in cost.jobs],
     }
 
 
