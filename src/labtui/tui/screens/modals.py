@@ -323,7 +323,8 @@ def problems_text(app: LabApp) -> Text:
             ends.setdefault(line.word, []).append(line)
         if lines:
             page.append(f"! {' '.join(map(ended, ends.values()))}\n", style="bold")
-            why = "r to see why, " if any(line.phase is RunPhase.FAILED for line in lines) else ""
+            failed = any(line.phase is RunPhase.FAILED for line in lines)
+            why = "r and choose the run to see why, " if failed else ""
             which = "it" if len(lines) == 1 else "them" if task.task_id else "the chosen one"
             there = "go there and " if task.task_id != app.view.task_id else ""
             page.append(f"  {task.task_id} {task.title}: {there}press {why}R to run {which} again.\n\n")
