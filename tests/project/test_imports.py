@@ -81,5 +81,5 @@ def test_the_first_frame_loads_nothing_that_only_later_ones_need(tmp_path):
         "session.close()"
     )
     late = {"labtui.results", "labtui.training_logs.runs", "labtui.slurm", "labtui.export", "labtui.doctor"}
-    late |= {"labtui.tui.widgets.run_pane", "labtui.lab", "labtui.preflight"}
+    late |= {"labtui.tui.widgets.selected_run", "labtui.lab", "labtui.preflight"}
     assert not loaded_after(code) & late

@@ -8,7 +8,7 @@ from typing import Any
 from rich.text import Text
 from textual.app import App, ComposeResult
 
-from labtui.tui.widgets.run_pane import KeyedTable, Rows, TableColumn, fit
+from labtui.tui.widgets.selected_run import KeyedTable, Rows, TableColumn, fit
 from tests.tui.waiting import text_of, until
 
 COLUMNS = (TableColumn("name", "name", width=9), TableColumn("value", "value", right=True, width=13))

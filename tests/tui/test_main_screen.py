@@ -18,7 +18,7 @@ from labtui.tui.themes import roles
 from labtui.tui.view_model import ViewModel
 from labtui.tui.widgets.answers_pane import text_beside
 from labtui.tui.widgets.frame import TaskList
-from labtui.tui.widgets.run_pane import KeyedTable
+from labtui.tui.widgets.selected_run import KeyedTable
 from labtui.tui.widgets.tail_view import TailView
 from tests import changes
 from tests.tui.clicking import click_words

@@ -10,7 +10,7 @@ from labtui.domain.model import JobPhase, SubmissionStatus
 from labtui.session.own_jobs import own_draft
 from labtui.tui.app import LabApp
 from labtui.tui.plan_model import Plan
-from labtui.tui.widgets.run_pane import KeyedTable
+from labtui.tui.widgets.selected_run import KeyedTable
 from tests import changes
 from tests.tui.fed_session import FedSession, accepted, epoch, observed, online, planned, spec
 from tests.tui.waiting import chooses, open_plan, ready, screens, text_of, types, until

@@ -24,7 +24,7 @@ from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import Plan, PlanFinding, Verdict
 from labtui.tui.themes import Roles, ink
 from labtui.tui.widgets.frame import ends, wrap
-from labtui.tui.widgets.run_pane import Rows, TableColumn, fit
+from labtui.tui.widgets.selected_run import Rows, TableColumn, fit
 
 if TYPE_CHECKING:
     from textual.content import Content

@@ -31,7 +31,7 @@ from labtui.tui.plan_model import NOT_CHECKED, Asked, Plan, PlanFinding, Verdict
 from labtui.tui.screens.modals import Ask, Choice, entry_choices, yes_or_no
 from labtui.tui.themes import ink, roles
 from labtui.tui.widgets.frame import FramedScreen, PlainText, TaskList, key, say
-from labtui.tui.widgets.run_pane import KeyedTable
+from labtui.tui.widgets.selected_run import KeyedTable
 
 FIGURES = ("runs", "time", "hours")
 FIX: Choice = ("y", "Make this change", "fix")

@@ -19,18 +19,18 @@ from labtui.tui.guidance import blamed, headline
 from labtui.tui.themes import ink, roles
 from labtui.tui.view import ENDED_BADLY, View
 from labtui.tui.widgets.frame import PlainText, ends, key, say
-from labtui.tui.widgets.run_pane import RunPane, last_line
+from labtui.tui.widgets.selected_run import SelectedRunPane, last_line
 from labtui.tui.widgets.tail_view import STAMP, LogText, TailView, least
 
 
-class LogPane(RunPane, inherit_bindings=False):  # its own keys come before the run's
+class LogPane(SelectedRunPane, inherit_bindings=False):  # its own keys come before the run's
     """A title, the log, and the input for a search."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("slash", "search", "Search", "find a text in the log", show=True),
         key("o", "streams", "Out/err", "show standard error, or standard output again", show=True),
         key("escape", "close_search", "Back", "close the search, or go back to the chart", show=True),
-        *RunPane.BINDINGS,
+        *SelectedRunPane.BINDINGS,
     ]
 
     stream: Stream = "out"

@@ -24,7 +24,7 @@ from labtui.tui.view_model import first_chart, first_view
 from labtui.tui.widgets.charts_pane import ChartView, empty_chart
 from labtui.tui.widgets.frame import PlainText, clickable, say, wrap
 from labtui.tui.widgets.plot import MIN_HEIGHT
-from labtui.tui.widgets.run_pane import KeyedTable, Rows, RunPane, TableColumn, fit, last_line
+from labtui.tui.widgets.selected_run import KeyedTable, Rows, SelectedRunPane, TableColumn, fit, last_line
 from labtui.tui.widgets.tail_view import TailView
 
 MAX_BAR = 16
@@ -44,7 +44,7 @@ class Glance(Horizontal):
         self.set_class(self.size.height <= MIN_HEIGHT, "-flat")
 
 
-class RunsPane(RunPane):
+class RunsPane(SelectedRunPane):
     """The result, the table of runs, and the chart and facts of the selected run."""
 
     def compose(self) -> ComposeResult:

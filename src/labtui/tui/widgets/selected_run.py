@@ -108,7 +108,7 @@ def _cell(cell: str | Text, column: TableColumn) -> Text:
     return text
 
 
-class RunPane(Pane, Vertical):
+class SelectedRunPane(Pane, Vertical):
     """A pane with bindings for the selected run."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
