@@ -8,7 +8,7 @@ import pytest
 
 from labtui.commands.cli import main
 from labtui.session.folder import LabFolder
-from labtui.session.settings import changed
+from labtui.session.settings import with_changes
 from tests.commands.conftest import answer_of
 from tests.real_cluster import Student
 
@@ -84,7 +84,7 @@ def test_what_stands_on_the_command_line_of_sbatch_counts(folder, capsys):
 
 
 def test_a_file_without_account_and_queue_gets_the_lab_folders_also_in_lint(folder, capsys, command):
-    folder.save_settings(changed(folder.settings(), qos="acc_training"))
+    folder.save_settings(with_changes(folder.settings(), qos="acc_training"))
     text = re.sub("#SBATCH --(account|qos).*\n", "", JOB)
     (folder.path / "job.slurm").write_text(text)
     assert "account" not in {each["rule"] for each in found(capsys, code=0)}

@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from labtui.domain.model import JobPhase, RunPhase
 from labtui.session.folder import LabFolder
 from labtui.session.session import Session
-from labtui.session.settings import changed
+from labtui.session.settings import with_changes
 from labtui.tui.app import LabApp
 from labtui.tui.messages import ScreenPrompter
 from labtui.tui.screens.modals import Ask
@@ -30,7 +30,9 @@ SMALL = "--device cpu --images 64 --image-size 32"
 def lab(tmp_path: Path, student: Student) -> LabFolder:
     """A lab folder on the real cluster, with nothing about the host key in it."""
     folder = make_lab(tmp_path / "lab", student, student.port)
-    folder.save_settings(changed(folder.settings(), host_key="", root=f"{student.scratch}/{tmp_path.name}"))
+    folder.save_settings(
+        with_changes(folder.settings(), host_key="", root=f"{student.scratch}/{tmp_path.name}")
+    )
     return folder
 
 
@@ -136,7 +138,7 @@ async def test_the_lab_on_the_screens(lab, cluster, student, tmp_path, monkeypat
 
 async def test_a_code_is_asked_on_the_screen_and_a_wrong_one_says_so(lab, student, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    lab.save_settings(changed(lab.settings(), port=student.code_port, host_key=student.host_key))
+    lab.save_settings(with_changes(lab.settings(), port=student.code_port, host_key=student.host_key))
     app, session = open_app(lab)
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await come_to(

@@ -5,7 +5,7 @@ from pathlib import Path
 from labtui.domain.model import JobPhase, RunSpec, SubmissionDraft
 from labtui.domain.state import SubmissionState
 from labtui.session.folder import LabFolder
-from labtui.session.settings import Settings, changed
+from labtui.session.settings import Settings, with_changes
 from labtui.slurm.job_script import STARTED_GUARD
 from tests.real_cluster import Student
 
@@ -38,7 +38,7 @@ def make_lab(path: Path, student: Student, port: int, **more: str) -> LabFolder:
         identity=str(student.key), host_key=student.host_key, account=student.account,
         root=f"{student.scratch}/labtui-{path.name}",
     )  # fmt: skip
-    return LabFolder.create(path, changed(settings, **more))
+    return LabFolder.create(path, with_changes(settings, **more))
 
 
 def draft(account: str) -> SubmissionDraft:

@@ -4,7 +4,7 @@ import pytest
 
 from labtui.domain.errors import DataError, FolderError, UsageError
 from labtui.session.folder import LabFolder, find_folder
-from labtui.session.settings import Settings, changed, load_profile, read_settings, write_settings
+from labtui.session.settings import Settings, load_profile, read_settings, with_changes, write_settings
 
 SETTINGS = Settings(edition="hpc4ai-ch10", profile="mn5", port=2222, group="Ana & Jordi · grup 3")
 
@@ -39,7 +39,7 @@ def test_comments_and_other_tables_survive_saving(tmp_path, monkeypatch):
     path = (tmp_path / "lab.toml").relative_to(tmp_path.parent)  # as `practice --keep DIR` names it
     cluster = 'profile = "mn5"\npractice = true\nport = 22\n[a]\nmood = "good"'
     path.write_text(f'\ufeff# ours\n[lab]\nedition = "a"  # the book\n[cluster]\n{cluster}')
-    write_settings(path, changed(read_settings(path), port=None, user="nct00001"))
+    write_settings(path, with_changes(read_settings(path), port=None, user="nct00001"))
     text = path.read_text()
     assert all(kept in text for kept in ("# ours", "# the book", 'mood = "good"')) and "port" not in text
     assert read_settings(path).user == "nct00001"
@@ -108,9 +108,9 @@ def test_the_folder_is_found_from_below(tmp_path):
 def test_own_forms_of_log_lines_are_kept_and_checked(tmp_path):
     path = tmp_path / "lab.toml"
     pattern = r"pass (?P<epoch>\d+): (?P<seconds>[\d.]+)"
-    write_settings(path, changed(SETTINGS, log_patterns=(pattern,)))
+    write_settings(path, with_changes(SETTINGS, log_patterns=(pattern,)))
     assert read_settings(path).log_patterns == (pattern,)
-    write_settings(path, changed(read_settings(path), log_patterns=()))
+    write_settings(path, with_changes(read_settings(path), log_patterns=()))
     assert "log_patterns" not in path.read_text()
     with pytest.raises(DataError, match="no time and no rate"):
-        changed(SETTINGS, log_patterns=("(?P<epoch>x)",))
+        with_changes(SETTINGS, log_patterns=("(?P<epoch>x)",))

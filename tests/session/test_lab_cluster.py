@@ -17,7 +17,7 @@ from labtui.lab.plan import task_drafts
 from labtui.session.folder import LabFolder
 from labtui.session.lab_cluster import fix_check, site_words
 from labtui.session.labs import check_folder, load_edition, requirements_of
-from labtui.session.own_jobs import filled_in
+from labtui.session.own_jobs import complete_options
 from labtui.session.session import Session
 from labtui.session.settings import Settings, load_profile, profile_of_host
 from labtui.slurm.batch_script import read_script
@@ -39,7 +39,7 @@ def test_a_lab_says_on_what_it_trains(folder):
     site = replace(load_profile("slurm"), gpu_queue="gpu", cpu_queue="main")
     for gpus, queue in enumerate(("main", "gpu")):
         script = read_script("a", f"#!/bin/bash\n#SBATCH --gres=gpu:{gpus}\n")
-        given = filled_in(script, site, replace(folder.settings(), qos="mine"))
+        given = complete_options(script, site, replace(folder.settings(), qos="mine"))
         assert (given["qos"], given["partition"]) == ("mine", queue), "where queues are partitions"
     bare = replace(load_profile("slurm"), data_dir="")
     (draft,) = task_drafts(load_edition("hpc4ai-ch10"), "10.4", bare)

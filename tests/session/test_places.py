@@ -14,7 +14,7 @@ from labtui.session.folder import read_remote
 from labtui.session.labs import check_folder, gather_evidence, start_copy
 from labtui.session.preview import ManualCommands, commands_of_cancel, commands_of_draft, quoted
 from labtui.session.session import Session
-from labtui.session.settings import changed, write_settings
+from labtui.session.settings import with_changes, write_settings
 from tests.session.conftest import Bench, accepted, draft
 
 DATA = "/gpfs/projects/nct_000/cifar-10-batches-py"
@@ -78,7 +78,7 @@ def test_an_old_no_stops_nobody(bench):
 def test_what_was_seen_survives_a_restart_and_ticks_the_set_up(open_bench):
     bench = open_bench()
     path = bench.session.folder.settings_path
-    write_settings(path, changed(bench.session.settings, **PLACES))
+    write_settings(path, with_changes(bench.session.settings, **PLACES))
 
     def box() -> dict[str, str]:
         checks = check_folder(bench.session.folder, bench.session.edition, bench.session.state)
@@ -101,7 +101,7 @@ def test_what_was_seen_survives_a_restart_and_ticks_the_set_up(open_bench):
 
 def test_a_folder_for_smaller_gpus_plans_and_checks_smaller_batches(open_bench):
     bench = open_bench()
-    settings = changed(bench.session.settings, max_per_gpu_batch=256)
+    settings = with_changes(bench.session.settings, max_per_gpu_batch=256)
     write_settings(bench.session.folder.settings_path, settings)
     bench.session.close()
     session = open_bench().session
@@ -170,7 +170,7 @@ def test_commands_are_quoted_as_a_person_would_and_options_stay_words(bench):
 ])  # fmt: skip
 def test_copies_go_to_the_sites_own_host_only_where_the_site_is_meant(bench, settings, host):
     changes = {"profile": "mn5", "account": "nct_000", "user": "u1", **settings}
-    write_settings(bench.session.folder.settings_path, changed(bench.session.settings, **changes))
+    write_settings(bench.session.folder.settings_path, with_changes(bench.session.settings, **changes))
     bench.session.close()
     with Session.open(bench.path, start=False) as opened:
         make, copy = by_action(commands_of_draft(opened, draft()))["push"]

@@ -8,7 +8,7 @@ from labtui.results.cost import lab_cost
 from labtui.results.measured import NO_GPU_DOUBT
 from labtui.session.folder import LabFolder
 from labtui.session.run_matcher import UNPLANNED, match_runs
-from labtui.session.settings import changed
+from labtui.session.settings import with_changes
 from labtui.training_logs.reader import parse_log
 from tests.session.conftest import Bench, accepted, draft, only, submitted
 from tests.session.scripted import keras_log
@@ -34,7 +34,7 @@ def test_a_log_that_only_the_labs_own_pattern_reads_gives_the_runs_epochs(lab_pa
     bench.cluster.write("100", b"a warning\n", suffix="err")
     bench.cluster.write("100", b"starting\npass 1 of 5 took 29.5\npass 2 of 5 to")
     bench.run(40, lambda: "out" in only(bench).logs)
-    folder.save_settings(changed(folder.settings(), log_patterns=(pattern,)))  # while it is followed
+    folder.save_settings(with_changes(folder.settings(), log_patterns=(pattern,)))  # while it is followed
     bench.run(40, lambda: [one.epoch for one in the_run(bench).epochs] == [1])
     more = b"ok 13.6\npass 3 of 5 took 13.7\npass 4 of 5 took 13.5\npass 5 of 5 took 13.6\n"
     bench.cluster.write("100", more)
@@ -42,7 +42,7 @@ def test_a_log_that_only_the_labs_own_pattern_reads_gives_the_runs_epochs(lab_pa
     assert [one.seconds.value for one in the_run(bench).epochs] == [29.5, 13.6, 13.7, 13.5, 13.6]
     ended(bench)
     assert the_run(bench).outcome == "completed" and the_run(bench).diagnosis == ()
-    folder.save_settings(changed(folder.settings(), log_patterns=(pattern.replace("pass", "other"),)))
+    folder.save_settings(with_changes(folder.settings(), log_patterns=(pattern.replace("pass", "other"),)))
     bench.run(40, lambda: not the_run(bench).epochs)
 
 

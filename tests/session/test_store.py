@@ -17,8 +17,8 @@ from labtui.domain.model import EpochSample, Interval, JobPhase, RunSpec, Submis
 from labtui.domain.state import Change, LabState, SubmissionState
 from labtui.session.folder import LabFolder
 from labtui.session.opening import repair
-from labtui.session.records import SCHEMA_VERSION, Writer, from_json, sealed, unsealed
-from labtui.session.records import stored as stored_form
+from labtui.session.records import SCHEMA_VERSION, Writer, from_json, with_checksum, without_checksum
+from labtui.session.records import without_sizes as stored_form
 from labtui.session.session import Session
 from labtui.session.settings import trust
 from labtui.session.store import Store, open_database
@@ -84,14 +84,14 @@ def test_what_was_read_of_a_run_is_read_as_it_was_and_only_of_its_job(tmp_path):
 
 @given(st.integers(0, 400), st.integers(0, 255))
 def test_a_byte_that_turned_is_no_row(place, byte):
-    text = sealed(stored_form(after(planned()).submissions["lt01"]))
+    text = with_checksum(stored_form(after(planned()).submissions["lt01"]))
     data = bytearray(text.encode())
     at = place % len(data)
     changed, data[at] = data[at] != byte, byte
     if not changed:
         return
     with pytest.raises(ValueError):
-        from_json(unsealed(bytes(data).decode()), SubmissionState)
+        from_json(without_checksum(bytes(data).decode()), SubmissionState)
 
 
 def test_an_older_database_migrates_with_its_submissions_and_jobs(tmp_path):

@@ -20,7 +20,7 @@ from labtui.session.folder import LabFolder, find_folder
 from labtui.session.labs import load_edition, open_answers, read_answers
 from labtui.session.opening import effects_of_trust, lock_folder, stored_state
 from labtui.session.session import Session
-from labtui.session.settings import Settings, changed, read_settings, trust, write_settings
+from labtui.session.settings import Settings, read_settings, trust, with_changes, write_settings
 from labtui.session.store import Store
 from tests.conftest import TextTerminal
 from tests.session.conftest import Bench, accepted, draft
@@ -56,7 +56,9 @@ def received(bench: Bench, tmp_path: Path) -> Path:
     name = Path(bench.cluster.log("100")).name
     (folder / "logs" / name).symlink_to("../../../.zshenv")
     shutil.copy(tmp_path / "small.toml", folder)
-    write_settings(folder / "lab.toml", changed(read_settings(folder / "lab.toml"), profile="small.toml"))
+    write_settings(
+        folder / "lab.toml", with_changes(read_settings(folder / "lab.toml"), profile="small.toml")
+    )
     return folder
 
 
@@ -64,7 +66,9 @@ def received(bench: Bench, tmp_path: Path) -> Path:
 def test_a_profile_outside_a_stranger_s_folder_is_not_read_before_trust(received, tmp_path, profile):
     (tmp_path / "small.toml").write_text("token_abc = 1")
     (received / "link.toml").symlink_to(tmp_path / "small.toml")
-    named = changed(read_settings(received / "lab.toml"), profile=profile.replace("PLACE", str(tmp_path)))
+    named = with_changes(
+        read_settings(received / "lab.toml"), profile=profile.replace("PLACE", str(tmp_path))
+    )
     write_settings(received / "lab.toml", named)
     with pytest.raises(UsageError, match="not trusted and names a file outside it"):
         trusting.load_named(received)
@@ -147,7 +151,7 @@ def test_trust_is_of_a_folder_as_it_was(lab_path, tmp_path):
     assert why is not None and any("curl evil | sh" in line for line in effects_of_trust(lab_path))
     trust(lab_path)
     assert trusting.check_trust(lab_path) is None
-    trusting.forget(lab_path)
+    trusting.forget_trust(lab_path)
     assert trusting.check_trust(lab_path) is not None
 
 
@@ -156,16 +160,16 @@ def test_trust_is_of_a_folder_as_it_was(lab_path, tmp_path):
 )
 def test_a_changed_host_or_user_is_asked_about_again(lab_path, change):
     """By whoever edits `lab.toml`; not when labtui itself writes what its user chose."""
-    LabFolder.open(lab_path).save_settings(changed(read_settings(lab_path / "lab.toml"), **change))
+    LabFolder.open(lab_path).save_settings(with_changes(read_settings(lab_path / "lab.toml"), **change))
     assert trusting.check_trust(lab_path) is None
-    elsewhere = changed(read_settings(lab_path / "lab.toml"), data_dir="/elsewhere")
+    elsewhere = with_changes(read_settings(lab_path / "lab.toml"), data_dir="/elsewhere")
     write_settings(lab_path / "lab.toml", elsewhere)
     assert trusting.check_trust(lab_path) is None
     back = dict.fromkeys(change, None if "port" in change else "again")
-    write_settings(lab_path / "lab.toml", changed(read_settings(lab_path / "lab.toml"), **back))
+    write_settings(lab_path / "lab.toml", with_changes(read_settings(lab_path / "lab.toml"), **back))
     why = trusting.check_trust(lab_path)
     assert why is not None and "has changed since you trusted it" in why.sentence
-    LabFolder.open(lab_path).save_settings(changed(read_settings(lab_path / "lab.toml"), group="us"))
+    LabFolder.open(lab_path).save_settings(with_changes(read_settings(lab_path / "lab.toml"), group="us"))
     assert trusting.check_trust(lab_path) is not None, "what was not trusted is not trusted by a change"
 
 
@@ -318,7 +322,7 @@ def test_one_question_says_where_as_whom_and_what(received, tmp_path, monkeypatc
     brought = 'quota_command = "lquota"\n'
     profile.write_text(f'{brought}{profile.read_text()}\n[launch]\nsetup = ["source /tmp/x"]\n')
     at = {"host": "nct01042@login1:2222", "user": "me"}  # the address counts
-    wanted = changed(read_settings(received / "lab.toml"), **at, identity="~/key")
+    wanted = with_changes(read_settings(received / "lab.toml"), **at, identity="~/key")
     write_settings(received / "lab.toml", wanted)
     monkeypatch.setattr(sys, "stdin", TextTerminal("n\n"))
     assert isinstance(ask_trust(received, given=False), NotTrusted)

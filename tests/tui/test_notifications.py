@@ -5,7 +5,7 @@ import pytest
 from labtui.domain.model import JobPhase
 from labtui.practice.incidents import IncidentNote
 from labtui.session.notifications import Notice, terminal_sequence
-from labtui.session.settings import changed
+from labtui.session.settings import with_changes
 from labtui.tui.app import LabApp
 from tests import changes
 from tests.tui.fed_session import accepted, finished_run, live_run, observed, planned, spec, write_log
@@ -48,7 +48,7 @@ async def test_start_and_end_ring_once_and_the_past_does_not(session, messages):
 
 @pytest.mark.parametrize(("how", "rings"), [("terminal", 1), ("off", 0)])
 async def test_the_settings_say_how_it_is_told(session, messages, how, rings):
-    session.settings = changed(session.settings, notifications=how)
+    session.settings = with_changes(session.settings, notifications=how)
     shown: list[Notice] = []
     async with screens(session, size=(80, 24)) as (app, pilot):
         app.notifier.desktop = shown.append

@@ -18,7 +18,7 @@ from labtui.lab.plan import PlanOverrides, task_drafts
 from labtui.session.labs import load_edition
 from labtui.session.planning import retry_after
 from labtui.session.preview import Preview
-from labtui.session.settings import changed, load_profile
+from labtui.session.settings import load_profile, with_changes
 from labtui.slurm.job_control import SbatchAnswer
 from labtui.tui.app import LabApp
 from labtui.tui.guidance import NextStep
@@ -159,7 +159,7 @@ async def test_the_first_frame_of_the_plan_says_what_is_expected(session, painti
 
 async def test_data_that_is_not_there_shows_once_the_cluster_has_answered(session):
     data = "/gpfs/projects/nct_345/cifar-10-batches-py"
-    session.settings = changed(session.settings, data_dir=data)
+    session.settings = with_changes(session.settings, data_dir=data)
     questions: list[tuple[Sequence[str], Future[Mapping[str, bool]]]] = []
 
     def look_at(paths: Sequence[str]) -> Future[Mapping[str, bool]] | None:

@@ -72,7 +72,7 @@ def run_doctor(args: argparse.Namespace) -> int:
 def chosen_cluster(args: argparse.Namespace) -> tuple[Profile, Overrides, Requirements, LabFolder | None]:
     """The cluster to check: the lab folder's settings, or those of a profile, overridden by the options."""
     from labtui.session.labs import requirements_of
-    from labtui.session.settings import Settings, changed, load_profile, overrides_of
+    from labtui.session.settings import Settings, load_profile, overrides_of, with_changes
 
     folder = None if args.cluster and not args.folder else terminal.folder_here(args.folder)
     if folder is None and not args.cluster:
@@ -82,7 +82,7 @@ def chosen_cluster(args: argparse.Namespace) -> tuple[Profile, Overrides, Requir
         terminal.require_trust(folder.path, args)
         settings = folder.settings()
     given = {"profile": args.cluster, **{key: getattr(args, key) for key in options.CONNECTION_KEYS}}
-    settings = changed(settings, **{key: value for key, value in given.items() if value})
+    settings = with_changes(settings, **{key: value for key, value in given.items() if value})
     profile = load_profile(settings.profile, folder.path if folder is not None else None)
     return profile, overrides_of(settings), requirements_of(folder, settings, profile), folder
 
@@ -99,7 +99,7 @@ def run_key(args: argparse.Namespace) -> int:
     """Make the key unless it exists, send it, log in with it, and print what was done."""
     from labtui.cluster.keys import public_half
     from labtui.doctor.setup import AGENT_ADVICE, default_key, set_up_key
-    from labtui.session.settings import changed
+    from labtui.session.settings import with_changes
 
     profile, overrides, _, folder = chosen_cluster(args)
     path = expand_home(overrides.identity) if overrides.identity else default_key()
@@ -118,7 +118,7 @@ def run_key(args: argparse.Namespace) -> int:
     if done.made and passphrase:
         say(AGENT_ADVICE.format(path=path))
     if folder is not None and path != default_key():
-        folder.save_settings(changed(folder.settings(), identity=str(path)))
+        folder.save_settings(with_changes(folder.settings(), identity=str(path)))
     return 0
 
 

@@ -165,7 +165,7 @@ def _lint(path: Path, profile: Profile, settings: Settings, args: argparse.Names
     """The findings of one file; with `--fix`, those that remain after the fixes."""
     from labtui.preflight import ScriptContext, fix_all, preflight
     from labtui.preflight.findings import preview_fix
-    from labtui.session.own_jobs import filled_in, with_files_beside
+    from labtui.session.own_jobs import complete_options, with_files_beside
     from labtui.session.preview import bash_errors
     from labtui.slurm.batch_script import read_script
 
@@ -176,7 +176,7 @@ def _lint(path: Path, profile: Profile, settings: Settings, args: argparse.Names
     main, given = path.name if path.suffix != ".py" else "", sbatch_options(args)
     text = files[path.name].decode("utf-8", "replace")
     if folder and main:
-        given = filled_in(read_script(main, text, given), profile, settings)
+        given = complete_options(read_script(main, text, given), profile, settings)
     account = profile.account_of(settings.account)
     beside = {item.name: True for item in path.resolve().parent.iterdir() if item.is_dir()}
 

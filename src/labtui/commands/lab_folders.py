@@ -48,7 +48,7 @@ def run_init(args: argparse.Namespace) -> int:
     from labtui.session.folder import LabFolder
     from labtui.session.lab_cluster import IN_PROFILE
     from labtui.session.labs import list_editions, load_edition
-    from labtui.session.settings import Settings, changed, cluster_user, load_profile, profile_of_host
+    from labtui.session.settings import Settings, cluster_user, load_profile, profile_of_host, with_changes
 
     if not args.lab:
         raise failure("name-lab", known=", ".join(item.id for item in list_editions()))
@@ -56,14 +56,14 @@ def run_init(args: argparse.Namespace) -> int:
     cluster = id_or_path(args.cluster) if args.cluster else profile_of_host(args.host)
     keys = (*options.CONNECTION_KEYS, "data_dir", "container", "reservation", "group")
     values = {key: getattr(args, key) for key in keys}
-    settings = changed(Settings(edition=id_or_path(args.lab), profile=cluster or "slurm"), **values)
+    settings = with_changes(Settings(edition=id_or_path(args.lab), profile=cluster or "slurm"), **values)
     brought = {}
     if cluster:
         profile = load_profile(cluster)
     else:
         setup = _ask_cluster(args, settings, edition)
         own = dict.fromkeys(IN_PROFILE, "") | {"profile": PROFILE_FILE, "qos": setup.qos}
-        profile, settings, brought = setup.profile, changed(settings, **own), {PROFILE_FILE: setup.text}
+        profile, settings, brought = setup.profile, with_changes(settings, **own), {PROFILE_FILE: setup.text}
     folder = LabFolder.create(args.dir, settings, wanted=edition.needs, extra=brought)
     print(folder.path)
     say(f"A lab folder for {edition.title}, on {profile.title}.")

@@ -169,7 +169,7 @@ def run_practice(args: argparse.Namespace) -> int:
     from labtui.commands.terminal import print_wrapped, say
     from labtui.practice.cluster import DEFAULT_FACTOR, PracticeCluster
     from labtui.practice.incidents import INCIDENTS, IncidentPlan, choose
-    from labtui.session.settings import forget
+    from labtui.session.settings import forget_trust
 
     if args.list:
         for name, incident in INCIDENTS.items():
@@ -192,7 +192,7 @@ def run_practice(args: argparse.Namespace) -> int:
             if left := plan.close():
                 say(f"Not simulated: {', '.join(left)}. Each incident needs a job of its own.")
             if not args.keep:
-                forget(folder)
+                forget_trust(folder)
     if args.keep and sys.stdout.isatty():
         factor = ["--factor", f"{args.factor:g}"] if args.factor else []
         again = shlex.join(
@@ -247,13 +247,13 @@ def _prepare_lab_folder(args: argparse.Namespace, cluster: PracticeCluster) -> P
     from labtui.commands.lab_folders import id_or_path
     from labtui.session.folder import LabFolder
     from labtui.session.labs import load_edition
-    from labtui.session.settings import SETTINGS_FILE, Settings, changed
+    from labtui.session.settings import SETTINGS_FILE, Settings, with_changes
 
     path = expand_home(args.keep) / "lab" if args.keep else cluster.layout.root / "lab"
     folder = LabFolder.open(path) if (path / SETTINGS_FILE).exists() else None
     settings = folder.settings() if folder else Settings(edition=id_or_path(args.lab), profile="practice")
     edition = load_edition(settings.edition, folder)
-    settings = changed(settings, **cluster.settings(edition.framework_scripts))
+    settings = with_changes(settings, **cluster.settings(edition.framework_scripts))
     if folder is None:
         return LabFolder.create(path, settings, wanted=edition.needs).path
     folder.save_settings(settings)

@@ -145,7 +145,7 @@ class Journal:
             self._changed.notify_all()
 
 
-def repeat(
+def run_every(
     name: str, period_s: float, work: Callable[[], None], report: Callable[[BaseException], None]
 ) -> Callable[[], None]:
     """Call `work` every `period_s` seconds in a thread of its own; return the function that ends it.
@@ -298,4 +298,4 @@ class Mailbox(msgspec.Struct, frozen=True):
             else:
                 future.add_done_callback(answered)
 
-        return repeat("labtui-mailbox", LOOK_EVERY_S, work, report)
+        return run_every("labtui-mailbox", LOOK_EVERY_S, work, report)

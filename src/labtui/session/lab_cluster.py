@@ -13,7 +13,7 @@ from labtui.domain.errors import os_errors
 from labtui.domain.model import plural
 from labtui.domain.profile import Profile
 from labtui.session.planning import lab_root
-from labtui.session.settings import Settings, changed, cluster_user, hosts_of
+from labtui.session.settings import Settings, cluster_user, hosts_of, with_changes
 
 if TYPE_CHECKING:
     from labtui.cluster.connection import Connection
@@ -54,7 +54,7 @@ def fix_check(check: Check, folder: LabFolder) -> str:
         FolderError: the settings cannot be written.
     """
     if check.action == "settings":
-        folder.save_settings(changed(folder.settings(), **check.settings))
+        folder.save_settings(with_changes(folder.settings(), **check.settings))
         return f"Wrote {', '.join(f'{key} = {value}' for key, value in check.settings.items())} in lab.toml."
     path = Path(check.settings["identity"])
     with os_errors("unprotected", path=path):

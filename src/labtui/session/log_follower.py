@@ -64,7 +64,7 @@ MAX_COMPARED_BYTES = 256 * 1024**2
 """Longer logs are not compared by digest: reading one again would load a shared login node for seconds."""
 
 
-class Followed(msgspec.Struct):
+class LogStream(msgspec.Struct):
     """One stream of one submission that is being copied to its mirror."""
 
     token: str
@@ -88,7 +88,7 @@ class LogFollower:
 
     def __init__(self, context: WorkerContext) -> None:
         self._context = context
-        self._followed: dict[tuple[str, Stream], Followed] = {}
+        self._followed: dict[tuple[str, Stream], LogStream] = {}
         self._on_screen: frozenset[str] = frozenset()
         self._visible: tuple[str, Stream] | None = None
         self._screen_was_last = False
@@ -122,7 +122,7 @@ class LogFollower:
                 settled = log is not None and log.complete and current
                 if not settled and (remote := log_path(submission, stream)) is not None:
                     copy = LogCopy(remote, self._context.folder.path, submission.mirror(stream))
-                    self._followed[key] = Followed(*key, job.job_id, copy)
+                    self._followed[key] = LogStream(*key, job.job_id, copy)
             if not current and has_whole_logs(submission) and not known_logs(submission):
                 self._end_runs(submission.token)
 
@@ -133,13 +133,13 @@ class LogFollower:
             return None
         return max(min(self._due_at(item) for item in self._followed.values()), self._disk_retry_at)
 
-    def _due_at(self, item: Followed) -> float:
+    def _due_at(self, item: LogStream) -> float:
         """By the log's *current* interval, so that a job that began or came on screen is checked soon."""
         if item.again_at is not None:
             return item.again_at
         return item.looked_at + self._interval(self._context.state.submissions[item.token], item)
 
-    def _choose(self) -> Followed:
+    def _choose(self) -> LogStream:
         """The log that is checked now; one is due whenever a step is."""
         now = self._context.clock.steady()
         due = [item for item in self._followed.values() if self._due_at(item) <= now]
@@ -167,7 +167,7 @@ class LogFollower:
         except OSError as error:
             self._report_disk_error(error)
 
-    def _check_log(self, submission: SubmissionState, item: Followed) -> None:
+    def _check_log(self, submission: SubmissionState, item: LogStream) -> None:
         item.copy.remote = self._context.absolute(item.copy.remote)
         try:
             step = self._copy_more(submission, item)
@@ -178,7 +178,7 @@ class LogFollower:
         else:
             self._handle_step(submission, item, step)
 
-    def _copy_more(self, submission: SubmissionState, item: Followed) -> CopyStep:
+    def _copy_more(self, submission: SubmissionState, item: LogStream) -> CopyStep:
         """Read only the end if the job runs and a full check was made lately; else make a full check."""
         now, files = self._context.clock.steady(), self._context.cluster.files
         room = self._context.max_log_bytes - item.copy.size  # an endless log must not fill the disk
@@ -209,17 +209,17 @@ class LogFollower:
     def _reader(self, submission: SubmissionState) -> SubmissionReader:
         return self._context.readings.reader(self._context.state, submission.token)
 
-    def _has_unread(self, item: Followed, reader: SubmissionReader) -> bool:
+    def _has_unread(self, item: LogStream, reader: SubmissionReader) -> bool:
         """Whether an incomplete log's mirror holds bytes that were not parsed yet (after a start, or copied ahead)."""
         return not item.complete and reader.parsed.get(item.stream, item.copy.size) < item.copy.size
 
-    def _read_piece(self, item: Followed, reader: SubmissionReader) -> bool:
+    def _read_piece(self, item: LogStream, reader: SubmissionReader) -> bool:
         """Parse the next piece of a mirror; return whether it changed anything in the runs."""
         changed = self._context.readings.read_piece(reader, item.stream, item.copy.local)
         self._clear_disk_error()
         return bool(changed)
 
-    def _handle_step(self, submission: SubmissionState, item: Followed, step: CopyStep) -> None:
+    def _handle_step(self, submission: SubmissionState, item: LogStream, step: CopyStep) -> None:
         now = self._context.clock.steady()
         grown = item.copy.size != submission.logs.get(item.stream, LogState()).size
         if grown:
@@ -244,7 +244,7 @@ class LogFollower:
         elif step.behind:
             item.again_at = now + SOON_S
 
-    def _size_change(self, submission: SubmissionState, item: Followed, *, complete: bool = False) -> Change:
+    def _size_change(self, submission: SubmissionState, item: LogStream, *, complete: bool = False) -> Change:
         """The change that records the mirror's size."""
         log = submission.logs.get(item.stream, LogState())
         log = replace(log, size=item.copy.size, complete=complete)
@@ -261,7 +261,7 @@ class LogFollower:
         if reader.failures > failures == 0:
             self._context.failed_at = self._context.changed_at
 
-    def _interval(self, submission: SubmissionState, item: Followed) -> float:
+    def _interval(self, submission: SubmissionState, item: LogStream) -> float:
         """On screen the visible stream most often, then the other streams of its job, then the other jobs."""
         job = submission.job
         if item.complete:
@@ -279,7 +279,7 @@ class LogFollower:
 
     # ------------------------------------------------------------------ restarts and completion
 
-    def _restart(self, submission: SubmissionState, item: Followed) -> None:
+    def _restart(self, submission: SubmissionState, item: LogStream) -> None:
         """The remote file was replaced: begin a new segment and drop what was parsed from the old one."""
         segment = 1 + max(mirrors.segments_on_disk(self._context.folder, submission, item.stream), default=0)
         change = methodcaller("with_log", item.token, item.stream, LogState(segment=segment))
@@ -303,7 +303,7 @@ class LogFollower:
         problem = failure("log-rewritten", job=submission.job_name, most=MAX_SEGMENTS)
         self._context.set_problem("log-segments", problem)
 
-    def _maybe_complete(self, submission: SubmissionState, item: Followed) -> None:
+    def _maybe_complete(self, submission: SubmissionState, item: LogStream) -> None:
         """After a check without news: a log is complete when its job is over and it was quiet for a while."""
         job, context = submission.job, self._context
         if job is None or job.phase is not JobPhase.FINISHED or item.comparing:
@@ -318,7 +318,7 @@ class LogFollower:
         if quiet_s >= (SOON_S if told else QUIET_S if clear else QUIET_UNCLEAR_S):
             context.run(self._compare(item))
 
-    def _compare(self, item: Followed) -> Task:
+    def _compare(self, item: LogStream) -> Task:
         """Compare size and SHA-256 of both sides; then the log is complete.
 
         A log that differs is copied once more from its beginning, then taken as it is.
@@ -356,7 +356,7 @@ class LogFollower:
                 context.set_problem("log-differs", problem)
             self._finish(item)
 
-    def _finish(self, item: Followed) -> None:
+    def _finish(self, item: LogStream) -> None:
         """Record that a log is complete. Once all logs of a submission are, it is known how its runs ended."""
         context = self._context
         item.complete = True
@@ -374,7 +374,7 @@ class LogFollower:
         self._context.note_change()
         readings.save(self._context.state, (token,))
 
-    def _settle(self, item: Followed) -> None:
+    def _settle(self, item: LogStream) -> None:
         """Stop following a complete log once its job's runs are read; the reader that its last check made goes, too."""
         submission = self._context.state.submissions[item.token]
         if self._context.readings.are_current(submission):

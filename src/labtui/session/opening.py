@@ -27,7 +27,7 @@ from labtui.session import mirrors, records
 from labtui.session.folder import LabFolder
 from labtui.session.journal import Mailbox, Request
 from labtui.session.settings import check_trust, effects_of
-from labtui.session.store import NO_WRITING, Store, backup_path
+from labtui.session.store import WRITE_ERRNOS, Store, backup_path
 
 MAX_COPY_BYTES = 1_000_000_000
 """A larger database is not copied to be read: no lab has one, and a sparse file may claim any size."""
@@ -54,7 +54,7 @@ def lock_folder(path: Path, timeout_s: float = 0.0) -> FileLock | None:
     except Timeout:
         return None
     except (OSError, NotImplementedError) as error:
-        if isinstance(error, OSError) and error.errno in NO_WRITING:
+        if isinstance(error, OSError) and error.errno in WRITE_ERRNOS:
             raise failure("not-writable", text=error.strerror) from error
         raise failure("cannot-lock", text=error) from error
     return lock

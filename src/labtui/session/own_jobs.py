@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from labtui.session.settings import Settings
 
 
-MADE_HERE = "# Made by labtui"
-_RENDERED = re.compile(rf"^(say\s+token\s+\S|{MADE_HERE})".encode(), re.MULTILINE)
+LABTUI_MARK = "# Made by labtui"
+_RENDERED = re.compile(rf"^(say\s+token\s+\S|{LABTUI_MARK})".encode(), re.MULTILINE)
 """Matches a line that every job script made by labtui has."""
 
 
@@ -52,7 +52,7 @@ def own_job_script(text: str, file_name: str) -> str:
     end = next((n for n, line in enumerate(rest) if line.strip() and line.lstrip()[0] != "#"), len(rest))
     head = "\n".join(("#!/bin/bash", *rest[:end]))
     return f"""{head}
-{MADE_HERE}: the lines above are those of {inert(file_name)}, which is run below as it is.
+{LABTUI_MARK}: the lines above are those of {inert(file_name)}, which is run below as it is.
 here=$PWD; cd -- "$SLURM_SUBMIT_DIR" || exit
 {STARTED_GUARD.rstrip()}
 cd -- "$here" || exit
@@ -214,14 +214,14 @@ def own_draft(
         if each == name or each.endswith(SHELL_SUFFIXES):
             files[each] = files[each].replace(b"\r\n", b"\n").removeprefix("\ufeff".encode())
     text = files[name].decode("utf-8", "surrogateescape")
-    given = filled_in(read_script(name, text, given), session.profile, session.settings)
+    given = complete_options(read_script(name, text, given), session.profile, session.settings)
     draft = job_file_draft(name, text, task_id=task_id, given=given, answers=answers)
     if not draft.gpus and not session.profile.node_gpus:
         draft = replace(draft, runs=tuple(fill_unknown(run, {"n_gpus": 0}) for run in draft.runs))
     return replace(draft, beside=tuple(files.items()))
 
 
-def filled_in(script: JobScript, profile: Profile, settings: Settings) -> dict[str, str]:
+def complete_options(script: JobScript, profile: Profile, settings: Settings) -> dict[str, str]:
     """The options for `sbatch`: those given, and what the file does not name: account, queue if no partition."""
     missing = {"account": profile.account_of(settings.account)}
     if not script.value("partition"):

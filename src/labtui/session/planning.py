@@ -33,9 +33,9 @@ PACE_MARGIN = 1.2
 """How much longer than its pace so far suggests a run may take when it is given more time."""
 _FAILS_AGAIN = ("missing-module", "missing-file", "bad-arguments")
 """Causes that a second try does not remove."""
-STARVES = "Unchanged, it runs out of memory again."
+OUT_OF_MEMORY_AGAIN = "Unchanged, it runs out of memory again."
 """What to know of a job that ran out of the node's memory."""
-BY_HAND = "slurm/by-hand"
+MANUAL_FOLDER = "slurm/by-hand"
 """The folder of what the student may submit without labtui."""
 
 
@@ -264,7 +264,7 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
         return _propose_more_time(session, submission, runs, specs)
     reason = (submission.job is None and submission.sentence) or "The same settings again."
     if run.end == "host-memory":
-        reason = f"{STARVES} {session.profile.more_memory(submission.cpus)}"
+        reason = f"{OUT_OF_MEMORY_AGAIN} {session.profile.more_memory(submission.cpus)}"
     elif minutes is not None:
         reason = f"The same settings again, with a limit of {minutes} min."
     elif (name := submission.job_file) and not _is_as_sent(session, submission):

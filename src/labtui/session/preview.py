@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from labtui.domain.model import Interval, SubmissionDraft
 from labtui.domain.state import LabState, SubmissionState
 from labtui.session.folder import SCRIPT_NAME, SHELL_SUFFIXES, list_remote, sent_as
-from labtui.session.planning import BY_HAND, plan, started_files
+from labtui.session.planning import MANUAL_FOLDER, plan, started_files
 from labtui.session.settings import login_of
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
         brought=session.folder.unchanged_scripts(sent),
         images={r.data_set: images_of(edition, r.data_set, task) for r in draft.runs if r.script in ours},
     )
-    told, unasked = told_paths(session.state, paths_to_ask(context), session.clock.wall())
+    told, unasked = known_paths(session.state, paths_to_ask(context), session.clock.wall())
     return Preview(
         asked=asked,
         script=files[main].decode("utf-8", "surrogateescape"),
@@ -96,7 +96,7 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
     )
 
 
-def told_paths(state: LabState, paths: Sequence[str], now: float) -> tuple[dict[str, bool], tuple[str, ...]]:
+def known_paths(state: LabState, paths: Sequence[str], now: float) -> tuple[dict[str, bool], tuple[str, ...]]:
     """Whether these paths exist, from the cluster's answers of the last `PATHS_FRESH_S`; and the paths to ask about.
 
     Those are without such an answer, or were missing `MISSING_FRESH_S` ago or longer.
@@ -208,7 +208,7 @@ def commands_of_draft(session: Session, draft: SubmissionDraft) -> tuple[ManualC
     """
     login, (sent, files) = _Login(session), plan(session, draft, None)
     there = f"cd {shlex.quote(sent.remote_dir)} && "
-    beside = f"{BY_HAND}/{PurePosixPath(sent.script_file).stem}"
+    beside = f"{MANUAL_FOLDER}/{PurePosixPath(sent.script_file).stem}"
     for name, data in files.items() - session.folder.script_files().items():
         session.folder.write(f"{beside}/{name}", data)
     make = login.run(f"mkdir -p {shlex.quote(sent.remote_dir)}")

@@ -28,7 +28,7 @@ from labtui.session.folder import LabFolder
 _T = TypeVar("_T")
 
 
-def stored(submission: SubmissionState) -> SubmissionState:
+def without_sizes(submission: SubmissionState) -> SubmissionState:
     """A submission as it is stored: without the sizes of its mirrors, which are read from disk."""
     return replace(submission, logs={name: replace(log, size=0) for name, log in submission.logs.items()})
 
@@ -62,13 +62,13 @@ def from_json(line: bytes | str, kind: type[_T]) -> _T:
     return value
 
 
-def sealed(value: SubmissionState | Reading | LabState) -> str:
+def with_checksum(value: SubmissionState | Reading | LabState) -> str:
     """A row's text: the line and, below it, its CRC-32, which detects a damaged byte that still decodes."""
     line = to_json(value)
     return f"{line.decode()}\n{zlib.crc32(line):08x}"
 
 
-def unsealed(data: object) -> str:
+def without_checksum(data: object) -> str:
     """The line of a row's text; rows of the oldest databases have no CRC.
 
     Raises:
@@ -129,7 +129,7 @@ def keep_files(folder: LabFolder, state: LabState, tokens: Iterable[str]) -> Non
     for token in tokens:
         with contextlib.suppress(FolderError, OSError):
             sent = state.submissions[token]
-            folder.write(file_of(folder, sent), to_json(stored(sent)) + b"\n")
+            folder.write(file_of(folder, sent), to_json(without_sizes(sent)) + b"\n")
 
 
 def read_files(folder: LabFolder) -> tuple[SubmissionState, ...]:
@@ -197,7 +197,7 @@ def migrate(db: sqlite3.Connection) -> None:
             db.execute(f"DROP TABLE IF EXISTS {table}")
         for statement in _SCHEMA:
             db.execute(statement)
-        db.executemany(KEEP_SUBMISSION, [(item.token, sealed(item)) for item in items])
+        db.executemany(KEEP_SUBMISSION, [(item.token, with_checksum(item)) for item in items])
         db.execute(f"PRAGMA user_version = {SCHEMA_VERSION:d}")
         db.execute("COMMIT")
     except BaseException:
@@ -214,7 +214,7 @@ def _fold_events(db: sqlite3.Connection) -> list[SubmissionState]:
     plans: dict[int, Any] = {}
     for row_id, data in db.execute("SELECT id, data FROM events ORDER BY id"):
         try:
-            event = decode.from_json(unsealed(data), dict[str, Any])
+            event = decode.from_json(without_checksum(data), dict[str, Any])
             kind, token = event["type"], event.get("token", "")
             if kind == "submission-planned":
                 runs = {run["run_id"]: run["spec"] for run in event.pop("runs")}

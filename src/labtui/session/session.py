@@ -21,7 +21,7 @@ from labtui.domain.model import AcceptedFinding, Stream, SubmissionDraft
 from labtui.domain.state import WRITER_GONE, ConnectionState, LabState
 from labtui.session import mirrors, planning, records
 from labtui.session.folder import SCRIPT_NAME, LabFolder
-from labtui.session.journal import FaultLog, Journal, Mailbox, Request, repeat
+from labtui.session.journal import FaultLog, Journal, Mailbox, Request, run_every
 from labtui.session.opening import lock_folder, open_store
 from labtui.session.settings import cluster_user, load_named
 from labtui.session.store import Store
@@ -104,7 +104,7 @@ class Session:
             return
         if self.read_only:
             if self._store.copy is None:
-                end = repeat("labtui-follower", _LOOK_EVERY_S, self._reload, self.faults.write)
+                end = run_every("labtui-follower", _LOOK_EVERY_S, self._reload, self.faults.write)
                 self._ends.append(end)
             return
         from labtui.session.lab_cluster import connection_to

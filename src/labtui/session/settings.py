@@ -162,7 +162,7 @@ def write_settings(path: Path, settings: Settings) -> None:
     local_files.write_private(path.parent, Path(path.name), tomlkit.dumps(document).encode())
 
 
-def changed(settings: Settings, **changes: Any) -> Settings:
+def with_changes(settings: Settings, **changes: Any) -> Settings:
     """The settings with some values replaced and checked.
 
     Raises:
@@ -302,7 +302,7 @@ def trust(folder: Path) -> None:
     local_files.write_private(place.parent, place, msgspec.json.encode(_record(folder)))
 
 
-def forget(folder: Path) -> None:
+def forget_trust(folder: Path) -> None:
     """Remove the trust record of a folder that is to be deleted."""
     with contextlib.suppress(OSError):
         _record_path(folder).unlink(missing_ok=True)

@@ -31,7 +31,7 @@ from labtui.session.folder import digest_of
 
 _T = TypeVar("_T")
 
-NO_WRITING = (errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM)
+WRITE_ERRNOS = (errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM)
 """The error numbers of a disk or folder that cannot be written now."""
 
 _WRITER, _SEEN = "writer", "places"
@@ -141,15 +141,15 @@ class Store:
         rows: dict[str, str] = {}
         for token, item in after.submissions.items():
             old = before.submissions.get(token)
-            if item is not old and (old is None or records.stored(item) != records.stored(old)):
-                rows[token] = records.sealed(records.stored(item))
+            if item is not old and (old is None or records.without_sizes(item) != records.without_sizes(old)):
+                rows[token] = records.with_checksum(records.without_sizes(item))
         seen = records.last_seen(after)
         if not rows and seen == records.last_seen(before) and not files:
             return ()
 
         with self._transaction() as db:
             db.executemany(records.KEEP_SUBMISSION, rows.items())
-            db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_SEEN, records.sealed(seen)))
+            db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_SEEN, records.with_checksum(seen)))
             for token, contents in (files or {}).items():
                 named = [(token, path, digest_of(data), data) for path, data in contents.items()]
                 blobs = [(digest, data) for _, _, digest, data in named]
@@ -167,7 +167,7 @@ class Store:
         rows = []
         for token, source in sources.items():
             runs = tuple(state.runs[number] for number in state.submissions[token].run_ids)
-            rows.append((token, records.sealed(records.Reading(source=source, runs=runs))))
+            rows.append((token, records.with_checksum(records.Reading(source=source, runs=runs))))
         with self._transaction() as db:
             db.executemany("INSERT OR REPLACE INTO readings VALUES (?, ?)", rows)
         self.sources.update(sources)
@@ -298,7 +298,7 @@ def store_errors(path: Path) -> Iterator[None]:
         reason = next((_REASONS[words] for words in _REASONS if words in said), "damaged")
         raise failure(reason, text=error) from error
     except OSError as error:
-        reason = "no-writing" if error.errno in NO_WRITING else "cannot-open"
+        reason = "no-writing" if error.errno in WRITE_ERRNOS else "cannot-open"
         raise failure(reason, name=path.name, text=error.strerror) from error
 
 
@@ -334,7 +334,7 @@ def _matches_job(state: LabState, token: str, source: str) -> bool:
 
 def _decoded(kind: type[_T], of: object, data: object) -> _T:
     try:
-        return records.from_json(records.unsealed(data), kind)
+        return records.from_json(records.without_checksum(data), kind)
     except (ValueError, RecursionError) as error:
         raise failure("damaged", text=f"what is stored of {of} cannot be read") from error
 

@@ -20,7 +20,7 @@ from labtui.domain.errors import ConnectionLost, LabError, failure
 from labtui.domain.profile import Profile
 from labtui.domain.state import ConnectionState, LabState
 from labtui.session.folder import LabFolder
-from labtui.session.journal import FaultLog, Journal, repeat
+from labtui.session.journal import FaultLog, Journal, run_every
 from labtui.session.mirrors import Readings
 from labtui.session.store import Store
 
@@ -168,7 +168,7 @@ class Watchdog:
 
     def start(self, report: Callable[[BaseException], None]) -> Callable[[], None]:
         """Start watching; return the function that ends it."""
-        return repeat("labtui-watchdog", RHYTHM_S, self.check, report)
+        return run_every("labtui-watchdog", RHYTHM_S, self.check, report)
 
     def watch(self, call: Callable[[], object]) -> None:
         """Run a call of the worker that may block, under watch."""

@@ -27,7 +27,7 @@ from labtui.preflight.findings import MAIN_SCRIPT, Finding, FindingKey, apply_fi
 from labtui.results.rows import ResultRow
 from labtui.session.labs import files_stamp
 from labtui.session.own_jobs import job_files, own_draft
-from labtui.session.planning import BY_HAND, STARVES, batch_warnings, known_runs
+from labtui.session.planning import MANUAL_FOLDER, OUT_OF_MEMORY_AGAIN, batch_warnings, known_runs
 from labtui.session.preview import Preview
 from labtui.session.session import Session
 from labtui.tui.view import ENDED_BADLY
@@ -325,7 +325,7 @@ class Plan:
     def starved(self) -> bool:
         """Whether a job ran out of the node's memory and is planned again without a change."""
         same = (self.planned, self._first) == (self.drafts, self._read[:1]) and not self.scripts
-        return same and STARVES in self.why
+        return same and OUT_OF_MEMORY_AGAIN in self.why
 
     @property
     def lacks_gpus(self) -> bool:
@@ -407,7 +407,7 @@ class Plan:
         """
         if isinstance(preview := self.previews[job], LabError):
             raise preview
-        path = self.session.folder.inside(f"{BY_HAND}/{self.drafts[job].job_name}.draft.slurm")
+        path = self.session.folder.inside(f"{MANUAL_FOLDER}/{self.drafts[job].job_name}.draft.slurm")
         self.session.folder.write(path, preview.script.encode())
         return path
 

@@ -18,7 +18,7 @@ from labtui.lab.expected_time import expectation, run_seconds, total
 from labtui.lab.plan import PlanRow, expected_learning_rate
 from labtui.preflight.findings import MAIN_SCRIPT
 from labtui.results.cost import hours_text
-from labtui.session.planning import STARVES
+from labtui.session.planning import OUT_OF_MEMORY_AGAIN
 from labtui.tui import format as words
 from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import Plan, PlanFinding, Verdict
@@ -93,7 +93,7 @@ def step(plan: Plan) -> NextStep:
         return NextStep("Change the plan", plan.problem[1].sentence, "back", key="esc")
     if plan.errors:
         return _fix_step(plan, plan.errors[0])
-    if why := plan.refused or [STARVES] * plan.starved:
+    if why := plan.refused or [OUT_OF_MEMORY_AGAIN] * plan.starved:
         return NextStep("Edit the job", why[0], "edit", key="e")
     accepts = all(each is not None and each.result is not None and each.result.ok for each in plan.answers)
     said = "Slurm accepts it." if accepts else ""

@@ -83,12 +83,12 @@ class WizardScreen(Screen[None]):
 
     def settings(self) -> Settings:
         """The settings as typed."""
-        from labtui.session.settings import Settings, changed
+        from labtui.session.settings import Settings, with_changes
 
         typed = {name: self.query_one(f"#{name}", Input).value.strip() for name, _, _ in FIELDS}
         port = typed.pop("port")
         lab, cluster = (str(self.query_one(name, Select).value) for name in ("#lab", "#cluster"))
-        return changed(Settings(edition=lab, profile=cluster), **typed, port=int(port) if port else None)
+        return with_changes(Settings(edition=lab, profile=cluster), **typed, port=int(port) if port else None)
 
     def _say(self, text: str, *, ok: bool | None = None) -> None:
         styles = themes.roles(self.app)
