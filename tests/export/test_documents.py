@@ -16,7 +16,7 @@ from pptx import Presentation
 from labtui.export import drawing, export_lab, notebook
 from labtui.export.contents import stamp_of
 from labtui.export.documents import chart_height, pdf
-from labtui.export.drawing import panels
+from labtui.export.drawing import split_lines
 from labtui.export.hand_in import Answer, CodeLine, Listing, Page, Paragraph, plain
 from labtui.export.markdown import formula_picture, formula_text
 from labtui.export.pages import hand_in
@@ -182,7 +182,7 @@ def test_panels_have_one_place_and_one_scale_and_the_axis_is_named_once(tmp_path
     slides = presentation_of(pptx(document)).slides
     spaces = [s.chart._chartSpace for slide in slides for s in slide.shapes if s.has_chart]
     places = {tuple(space.xpath("//c:plotArea/c:layout//@val|//c:valAx[1]//c:max/@val")) for space in spaces}
-    assert len(spaces) == len(panels(spec)) > 4 and len(places) == 1 and "inner" in min(places)
+    assert len(spaces) == len(split_lines(spec)) > 4 and len(places) == 1 and "inner" in min(places)
     above = [space.xpath("(//c:ser)[last()]/c:spPr//a:schemeClr/@val") for space in spaces]
     assert above == [["accent1"]] * len(spaces), "the chosen line lies over the grey ones"
     assert sum(bool(space.xpath("//c:valAx/c:title")) for space in spaces) == 1

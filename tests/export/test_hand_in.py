@@ -16,7 +16,7 @@ from labtui.export import contents as contents_module
 from labtui.export import drawing, export_lab, lab_plots
 from labtui.export import pages as pages_module
 from labtui.export.documents import _json_value, chart_height, pdf, picture_size
-from labtui.export.drawing import PRACTICE_LINE, chart_rows, chart_style, chart_text, panels, rows_of
+from labtui.export.drawing import PRACTICE_LINE, chart_rows, chart_style, chart_text, rows_of, split_lines
 from labtui.export.hand_in import Listing, Paragraph, Picture
 from labtui.export.markdown import blocks_of, own_part
 from labtui.export.pages import AS_BARS, default_pages, hand_in
@@ -24,10 +24,10 @@ from labtui.export.plots import figure_of, pictures, place_labels
 from labtui.export.tables import readings_table, source_rows, title_facts
 from labtui.lab.edition import HandInPage
 from labtui.results.catalogue import by_line, catalogue, job_gpu_chart, lab_charts
-from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, make_chart
+from labtui.results.charts import ChartSpec, Point, Series, make_chart, with_log_axes
 from labtui.results.compute import compute_results
 from labtui.results.cost import RunUtilization
-from labtui.results.measured import run_notes, validated
+from labtui.results.measured import run_notes, val_accuracy
 from labtui.results.messages import SCALING
 from labtui.results.numbers import PRECISE, Table, percent_text, text_table
 from labtui.results.report import report_text, results_json
@@ -476,12 +476,12 @@ def test_a_picture_is_the_same_each_time_and_says_practice():
 
 def test_more_than_four_lines_become_panels():
     lines = [{1: 1.0 + n, 2: 2.0 + n} for n in range(6)]
-    assert len(panels(spec_of(*lines))) == 6 and len(panels(spec_of(*lines[:4]))) == 1
+    assert len(split_lines(spec_of(*lines))) == 6 and len(split_lines(spec_of(*lines[:4]))) == 1
     for count, named in ((15, 15), (30, 0)):  # in one chart, since there is no room for so many panels
         (axes,) = drawn(spec_of(*(lines * 5)[:count])).axes
         assert len([text for text in axes.texts if text.get_gid() == "name"]) == named
-    assert [rows_of(panels(spec_of(*lines[:count]))) for count in (5, 6)] == [1, 2]
-    two_each = [replace(each, series=each.measured * 2) for each in panels(spec_of(*lines[:5]))]
+    assert [rows_of(split_lines(spec_of(*lines[:count]))) for count in (5, 6)] == [1, 2]
+    two_each = [replace(each, series=each.measured * 2) for each in split_lines(spec_of(*lines[:5]))]
     assert rows_of(two_each[:3]) == 1 and rows_of(two_each) == 2, "names beside several lines need room"
     series = tuple(replace(each, group="ab"[at < 7]) for at, each in enumerate(spec_of(*(lines * 2)).series))
     seven, five = drawn(replace(spec_of(*(lines * 2)), series=series)).axes
@@ -498,11 +498,13 @@ def test_more_than_four_lines_become_panels():
     assert titles["epoch-time"] == "On 32 GPUs, an epoch takes 1.67 s"
     fell = replace(mine, run=replace(mine.run, epochs=mine.run.epochs[::-1]))  # its last epoch is the first
     lines = next(iter(source_rows(replace(study.rows[-1], members=(fell,)))))[-1]
-    assert f"accuracy {percent_text(validated(fell.run))}: " in lines, "that of the table"
+    assert f"accuracy {percent_text(val_accuracy(fell.run))}: " in lines, "that of the table"
     (errors,) = (chart for chart in lab_charts(study) if chart.family == "error")
-    by_policy = {each.family: len(panels(each)) for each in lab_charts(study)}
+    by_policy = {each.family: len(split_lines(each)) for each in lab_charts(study)}
     assert (by_policy["error"], by_policy["epochs"]) == (5, 6), "a study has one for each policy"
-    assert all(len(panels(each)) == 1 for each in lab_charts(study) if each.x_axis == "batch"), "few marks"
+    assert all(len(split_lines(each)) == 1 for each in lab_charts(study) if each.x_axis == "batch"), (
+        "few marks"
+    )
     axes = drawn(errors).axes[0]
     names = [each.get_window_extent() for each in axes.texts if each.get_gid() == "name"]
     grey = [each.get_path().transformed(axes.transData) for each in axes.lines if each.get_zorder() == 1]
@@ -511,13 +513,13 @@ def test_more_than_four_lines_become_panels():
 
 def test_axes_are_logarithmic_where_sizes_double_often_and_shares_are_not():
     wide = {n: float(n) for n in (1, 2, 4, 8, 16)}
-    (axes,) = drawn(doubling_axes(spec_of(wide))).axes
+    (axes,) = drawn(with_log_axes(spec_of(wide))).axes
     assert (axes.get_xlabel(), axes.get_title(loc="left")) == ("GPUs (log scale)", "t (log scale)")
-    assert doubling_axes(spec_of(wide, kind="bars")).x_title == "GPUs", "bars are not on a scale"
-    assert not doubling_axes(spec_of(wide, unit="%")).y_log
-    assert not doubling_axes(spec_of({1: 1.0, 4: 2.0})).x_log
-    assert not doubling_axes(spec_of({1: 2.0, 16: 1.0})).y_log, "of a twofold range"
-    panel = panels(spec_of(*[{1: 9.0, 2: 5.0, 4: 3.0}] * 5))[0]
+    assert with_log_axes(spec_of(wide, kind="bars")).x_title == "GPUs", "bars are not on a scale"
+    assert not with_log_axes(spec_of(wide, unit="%")).y_log
+    assert not with_log_axes(spec_of({1: 1.0, 4: 2.0})).x_log
+    assert not with_log_axes(spec_of({1: 2.0, 16: 1.0})).y_log, "of a twofold range"
+    panel = split_lines(spec_of(*[{1: 9.0, 2: 5.0, 4: 3.0}] * 5))[0]
     assert {"9", "3"} == set(words_of(drawn(panel).axes[0].texts)), "the first value and the last"
     (axes,) = drawn(replace(spec_of({2.0**n: 414 / 2.4**n for n in range(7)}), y_log=True)).axes
     assert [*axes.get_yticks()] == [1, 4, 16, 64, 256, 1024] and drawing.y_ticks(0, 4)[-1] == 4
@@ -595,7 +597,7 @@ def test_the_accuracy_of_many_runs_has_a_panel_for_each_and_what_a_gpu_did_last_
     contents = make_lab(tmp_path / "lab", "hpc4ai-ch12").contents()
     (chart,) = (c for c in lab_plots(contents.measurements, contents.named) if c.family == "accuracy")
     assert len(chart.measured) == 12 and chart.measured[0].name == "ViT-H/14 · micro-224 · 1 GPU"
-    assert [each.heading for each in panels(chart)][::11] == ["micro-224, 1 GPU", "tiny-224, 32 GPUs"]
+    assert [each.heading for each in split_lines(chart)][::11] == ["micro-224, 1 GPU", "tiny-224, 32 GPUs"]
     ends = ("training", "validation")
     both = [replace(each, name=f"{each.name}, {end}") for each in chart.measured[:6] for end in ends]
     first, second, *_ = drawn(both := replace(chart, series=tuple(both))).axes

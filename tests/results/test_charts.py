@@ -14,7 +14,7 @@ from labtui.results.measured import best_curve
 from labtui.results.messages import accuracy_message, loss_message, scaling_message, study_message
 from labtui.results.numbers import ANSWER, in_digits_of, shown_bounds, text_table
 from labtui.results.report import losses_text
-from labtui.results.rows import of_rows
+from labtui.results.rows import with_rows
 from labtui.results.scaling import lost_efficiency, scaling_lines
 from labtui.results.scaling_charts import law_charts, tuned_charts
 from tests.results.helpers import task_charts
@@ -269,9 +269,9 @@ def test_one_network_has_its_analysis_several_what_compares_them_and_what_says_n
     drawn = [chart.series for chart in lab_charts(beside)]
     assert all(drawn.count(each) == 1 for each in drawn), "one network is compared with nothing"
     assert {"epochs"} <= by_key(lab_charts(compute_results([run(0, [9, 5], model=None)]))).keys()
-    lone = of_rows(results, [row for row in results.rows if row.n_gpus == 1])
+    lone = with_rows(results, [row for row in results.rows if row.n_gpus == 1])
     assert {chart.family for chart in catalogue(lone)}.isdisjoint({"cpu-gpu", "efficiency-loss"})
-    assert all(chart.measured for chart in catalogue(lone)) and catalogue(of_rows(results, ())) == ()
+    assert all(chart.measured for chart in catalogue(lone)) and catalogue(with_rows(results, ())) == ()
 
 
 @pytest.mark.parametrize(("scatter", "says"), [(0.01, "b gains more"), (0.4, "a and b use two GPUs equally")])

@@ -12,7 +12,7 @@ from labtui.results.measured import (
     accuracy_curves,
     measured_from_reports,
     steady_samples,
-    validated,
+    val_accuracy,
 )
 from labtui.results.messages import loss_message, loss_sentence, why_no_speedup
 from labtui.results.report import report_text
@@ -100,9 +100,9 @@ def test_validation_is_a_curve_of_its_own_and_percent_is_a_fraction():
     told = [(curve.metric, curve.validation, curve.points[0].accuracy) for curve in accuracy_curves(both)]
     assert told == [("val_acc1", True, 0.4004), ("accuracy", False, 0.5), ("val_accuracy", True, 0.4)]
     text = report_text(compute_results([both, replace(both, source="a long name.out")]))
-    assert validated(both.run) == 0.4004 and "40.0 %" in text and "long name" not in text
+    assert val_accuracy(both.run) == 0.4004 and "40.0 %" in text and "long name" not in text
     unsure = epoch(1, 5, metrics={"val_acc": 71.2})
-    assert validated(run(1, [], epochs=(unsure,)).run) is None, "percent, or 7,120 of them"
+    assert val_accuracy(run(1, [], epochs=(unsure,)).run) is None, "percent, or 7,120 of them"
 
 
 EPOCHS = (epoch(1, 29), epoch(2, 14))

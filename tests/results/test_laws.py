@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import Interval
 from labtui.results.compute import compute_results, measure
-from labtui.results.laws import fit, karp_flatt
+from labtui.results.laws import fit_fraction, karp_flatt
 from labtui.results.messages import fit_sentences, law_lines, laws_message
 from labtui.results.report import row_json, short_report
 from labtui.results.rows import ResultRow, Scatter, law_speedup, student_t95
@@ -34,7 +34,7 @@ def test_fits_are_least_squares(times, first):
     rows = {"amdahl": (1 - 1 / n, 1 / speedups - 1 / n), "gustafson": (n - 1.0, n - speedups)}
     for law, (factors, wanted) in rows.items():
         ((fraction,), *_) = np.linalg.lstsq(factors[:, None], wanted, rcond=None)
-        assert fit(law, points).value == pytest.approx(fraction, rel=1e-9, abs=1e-9)
+        assert fit_fraction(law, points).value == pytest.approx(fraction, rel=1e-9, abs=1e-9)
 
 
 def test_karp_flatt_turns_the_bounds_and_means_nothing_for_one_nor_a_law_for_two():
@@ -118,7 +118,7 @@ def test_the_interval_contains_the_truth_at_the_stated_rate(epochs, unit):
     tries, fraction, held = 1500, 0.12, 0
     for _ in range(tries):
         points = measured_with_noise(rng, fraction=fraction, epochs=epochs, sigma=0.01, unit=unit)
-        held += fit("amdahl", points).contains(fraction)
+        held += fit_fraction("amdahl", points).contains(fraction)
     # 95 % of 1500 is 1425; three binomial standard deviations below is 1400.
     assert held >= 1400
     if unit < 1e-3:
@@ -132,7 +132,9 @@ def test_without_scatter_the_interval_is_a_hard_bound():
         fraction = rng.uniform(0, 0.5)
         true = {n: 14.0 / law_speedup("amdahl", fraction, n) for n in (1, 2, 4)}
         printed = {n: Interval.around(round(time), 0.5) for n, time in true.items()}
-        assert fit("amdahl", [timed(n, printed[1], time) for n, time in printed.items()]).contains(fraction)
+        assert fit_fraction("amdahl", [timed(n, printed[1], time) for n, time in printed.items()]).contains(
+            fraction
+        )
     results = results_of("ResNet50.31337.out")
     assert all("not the scatter between epochs" in " ".join(fit.remarks) for fit in results.fits)
 

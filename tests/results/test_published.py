@@ -16,7 +16,7 @@ from labtui.domain.tuning import tuning_of
 from labtui.export.contents import Measurements
 from labtui.export.tables import csv_text, markdown_text
 from labtui.results.catalogue import catalogue
-from labtui.results.charts import Point, distinct, line_pieces, looks, lowest
+from labtui.results.charts import Point, line_pieces, looks, tell_apart, y_floor
 from labtui.results.compute import compute_results
 from labtui.results.measured import MeasuredRun, measured_from_reports
 from labtui.results.report import report_text, results_json, short_report
@@ -306,7 +306,7 @@ def test_the_three_charts_of_a_study():
     charts = {chart.key: chart for chart in catalogue(study_results(), model="ResNet50")}
     batch = charts["batch-accuracy"]
     assert [text for _, text in batch.x_ticks] == ["128", "256", "1,024", "2,048", "3,072", "4,096"]
-    assert lowest(batch, 0.6564) == 0.656 == lowest(batch, 0.657) and lowest(charts["error"], 0.656) == 0.6
+    assert y_floor(batch, 0.6564) == 0.656 == y_floor(batch, 0.657) and y_floor(charts["error"], 0.656) == 0.6
     assert batch.x_log and not batch.y_log and batch.message.endswith(", on 32 GPUs")
     shown = {series.name: {f"{100 * point.y:.3f}" for point in series.points} for series in batch.series}
     assert [shown["naive"]] == [{row["top1"] for row in t["rows"]} for t in RUNS if t["policy"] == "naive"]
@@ -327,7 +327,7 @@ def test_the_three_charts_of_a_study():
     assert (last.y, last.line) == (pytest.approx(1 - 0.73286), 89)
     (hours,) = re.findall(r",0\.73286(?:0000\d+)?,([\d.]+),fingerprint", csv_text(study_results()))
     assert f"| {float(hours):.3f} |\n" in markdown_text(study_results(), ""), "GPU-hours are the last column"
-    assert len({label[:27] for label in distinct(names)}) == len(names), "cut, they still differ"
+    assert len({label[:27] for label in tell_apart(names)}) == len(names), "cut, they still differ"
     two = [run_of(each, each["rows"][0]) for each in RUNS if each["rows"][0]["batch"] == 1024]
     steady = run_of(RUNS[0] | {"policy": "constant"}, RUNS[0]["rows"][0])  # no policy
     _, rates, over = (c for c in catalogue(compute_results([*two, steady])) if c.view == "training")
@@ -339,7 +339,7 @@ def test_the_three_charts_of_a_study():
     twice = [replace(run_of(RUNS[0], row | {"top1": 88 - n}), run_id=n, task_id="8") for n in (8, 25)]
     twice[0].run.epochs[0].metrics["learning_rate"] = 0.0  # has no place on a logarithmic axis
     error, rates, batch = (each for each in catalogue(compute_results(twice)) if each.view == "training")
-    assert distinct([series.name for series in error.series]) == ["run 8", "run 25"]
+    assert tell_apart([series.name for series in error.series]) == ["run 8", "run 25"]
     assert sum(len(each.points) for each in rates.series) == 13
     assert batch.notes[0].endswith("at the usual batch per GPU: run 25.")
     assert batch.message == "Top-1 accuracy in validation: 63.0 % at a global batch of 128"

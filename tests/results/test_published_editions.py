@@ -14,7 +14,7 @@ from labtui.results.cost import RunUtilization
 from labtui.results.measured import MeasuredRun, measured_from_reports
 from labtui.results.numbers import PRECISE, table_of
 from labtui.results.report import report_text, results_json
-from labtui.results.rows import Results, renamed
+from labtui.results.rows import Results, rename_models
 from labtui.results.scaling_charts import tuned_charts
 from labtui.session.labs import load_edition
 from labtui.training_logs.reader import parse_log
@@ -250,7 +250,7 @@ def test_tokens_and_images_never_share_a_chart_or_a_baseline():
 def test_every_output_says_tokens():
     results = scaling()
     use = RunUtilization(run=results.rows[0].members[0], steady=0.5, standing_by=0)
-    text = report_text(renamed(results, {"llama-1b": "Llama 1B"}), uses=[use])
+    text = report_text(rename_models(results, {"llama-1b": "Llama 1B"}), uses=[use])
     assert "tokens/s" in text and "images/s" not in text
     assert "  Llama 1B on 1 GPU: 50.0 % busy" in text and "llama-1b" not in text
     assert "epoch, s" not in text.splitlines()[1] and "tokens" in csv_text(results)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.text import Text
 
-from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, order_of, panel_of
+from labtui.results.charts import ChartSpec, Point, Series, order_of, panel_of, with_log_axes
 from labtui.results.rows import LawFit
 from labtui.tui.format import all_shortened, place_text, plain, shortened
 from labtui.tui.themes import Roles
@@ -40,7 +40,7 @@ def chart(*lines: dict[float, float], live: bool = False, kind: Any = "lines", *
         key="speedup", title="Speedup", x_label="GPUs", y_label="times one GPU", series=series, unit="×", kind=kind,
         x_ticks=ticks, view="speedup", **more,
     )  # fmt: skip
-    return doubling_axes(spec)
+    return with_log_axes(spec)
 
 
 Cells = dict[tuple[int, ...], tuple[str, str]]

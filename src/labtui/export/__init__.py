@@ -30,7 +30,7 @@ from labtui.export.tables import csv_text, escape_markdown, markdown_text
 from labtui.lab.edition import DECKS
 from labtui.results.catalogue import job_gpu_chart, lab_charts, with_unique_keys
 from labtui.results.charts import ChartSpec
-from labtui.results.grouping import natural
+from labtui.results.grouping import natural_key
 from labtui.results.measured import grouped
 from labtui.results.rows import Results
 from labtui.session.folder import LabFolder
@@ -94,7 +94,7 @@ def export_lab(
     notes = (*kept, *old, *notes)
     known = {use.run.job_id for use in contents.measurements.uses if use.steady is not None}
     if plots and (jobs := {use.run.job_id for use in contents.measurements.uses} - known):
-        listed = ", ".join(sorted(jobs, key=natural))
+        listed = ", ".join(sorted(jobs, key=natural_key))
         notes = (*notes, f"Too few samples for a chart of the GPU use: job{'s' * (len(jobs) > 1)} {listed}.")
     if not contents.results.measured and not contents.results.programs:
         notes = ("There is no steady epoch time yet, so tables and charts have nothing to show.", *notes)

@@ -30,7 +30,7 @@ from labtui.results.cost import LabCost, RunUtilization, lab_cost, run_utilizati
 from labtui.results.measured import MeasuredRun, measured_from_state
 from labtui.results.numbers import clean
 from labtui.results.report import accuracy_json, cost_json, results_json, utilization_json
-from labtui.results.rows import Results, renamed, without_small
+from labtui.results.rows import Results, rename_models, without_small
 from labtui.session.folder import LabFolder
 from labtui.session.labs import gather_evidence, load_edition
 from labtui.session.opening import stored_state
@@ -89,7 +89,7 @@ class Measurements(msgspec.Struct, frozen=True, dict=True):
 
     def named(self, results: Results) -> Results:
         """The results with the edition's names of the models, for people; JSON and CSV have the scripts' names."""
-        return renamed(results, self.edition.names) if self.edition is not None else results
+        return rename_models(results, self.edition.names) if self.edition is not None else results
 
     @functools.cached_property
     def uses(self) -> tuple[RunUtilization, ...]:

@@ -17,7 +17,7 @@ from PIL import Image
 
 from labtui.domain.errors import failure
 from labtui.export import drawing
-from labtui.export.drawing import WIDTH, inches, panels, rows_of
+from labtui.export.drawing import WIDTH, inches, rows_of, split_lines
 from labtui.export.hand_in import Answer, Block, Document, Listing, Page, Picture, Run, plain
 from labtui.export.markdown import formula_picture, run_text
 from labtui.export.plots import chart_picture
@@ -152,7 +152,7 @@ def column_width(columns: int) -> float:
 def _least_height(spec: ChartSpec) -> float:
     if spec.x_axis == "names":
         return max(1.5, 0.8 + (0.29 if spec.kind == "bars" else 0.53) * len(spec.x_ticks))
-    parts = panels(spec)  # else the names of many lines stand above each other
+    parts = split_lines(spec)  # else the names of many lines stand above each other
     return (
         2.0 * rows_of(parts)
         if len(parts) > 1

@@ -17,7 +17,7 @@ from PIL.PngImagePlugin import PngInfo, putchunk
 
 from labtui.domain.run import mark_words
 from labtui.results import charts
-from labtui.results.charts import MAX_IN_PANEL, ChartSpec, Look, Point, Series, distinct, lowest, value_text
+from labtui.results.charts import MAX_IN_PANEL, ChartSpec, Look, Point, Series, tell_apart, value_text
 from labtui.results.numbers import clean, tick_text
 
 FONT = "Carlito"
@@ -119,7 +119,7 @@ def chart_text(spec: ChartSpec) -> str:
     return clean(". ".join([spec.title + mark_words(spec.mark), *parts]), 1000)
 
 
-panels = charts.panels
+split_lines = charts.split_lines
 
 
 def is_panel(spec: ChartSpec) -> bool:
@@ -138,7 +138,7 @@ def without_repeats(spec: ChartSpec) -> ChartSpec:
     if len(lines) < 2 or len({tuple((p.x, p.y) for p in each.points) for each in lines}) > 1:
         return spec
     sizes = dict.fromkeys(each.group or each.name for each in lines)
-    names = re.sub(r" GPUs?(?=,)", "", ", ".join(distinct(list(sizes))))
+    names = re.sub(r" GPUs?(?=,)", "", ", ".join(tell_apart(list(sizes))))
     return replace(spec, series=lines[:1], heading=f"{spec.heading}, the same for {names}")
 
 
@@ -167,7 +167,7 @@ def widths(specs: Sequence[ChartSpec]) -> list[float]:
         least, plot = (2.4, 0.6 + 0.45 * count) if spec.kind == "bars" else (3.1, 2.4)
         names = map(inches, spec.names if spec.measured[1:] and shows_names(spec, specs[0]) else [""])
         heading = 0.4 + 1.1 * inches(clean(spec.y_title), 17)  # of a plot it stands right of the axis
-        found.append(max(least, plot + max(names), heading) if len(panels(spec)) == 1 else math.inf)
+        found.append(max(least, plot + max(names), heading) if len(split_lines(spec)) == 1 else math.inf)
     return found
 
 
@@ -290,12 +290,12 @@ def thin_ticks(axes: Any) -> None:
 
 
 def y_limits(spec: ChartSpec) -> tuple[float, float]:
-    """The limits of y, from `lowest` on."""
+    """The limits of y, from `y_floor` on."""
     points = [point for series in spec.series if series.role != "fit" for point in series.points]
     low, high = min(p.y for p in points), max(p.y if p.hi is None else p.hi for p in points)
     if spec.y_log:
         return (ticks := log_ticks(spec))[0], ticks[-1]
-    least = min(spec.y_from, lowest(spec, min(low, *(p.y if p.lo is None else p.lo for p in points))))
+    least = min(spec.y_from, charts.y_floor(spec, min(low, *(p.y if p.lo is None else p.lo for p in points))))
     top = high + 0.06 * (high - max(least, 0.0)) if high > 0 else 1.0
     top = min(top, 1.0) if spec.percent and high <= 1 else top
     if spec.percent or not has_numbers(spec):  # the axis begins and ends at a tick

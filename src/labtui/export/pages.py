@@ -15,10 +15,10 @@ from labtui.lab.evidence import one_line
 from labtui.lab.run_choice import has_run, runs_made, runs_of, with_baselines
 from labtui.results import messages
 from labtui.results.catalogue import accuracy_chart, catalogue, lab_charts, networks
-from labtui.results.charts import ChartSpec, doubling_axes, slug
+from labtui.results.charts import ChartSpec, slug, with_log_axes
 from labtui.results.measured import grouped, policy
 from labtui.results.numbers import PROGRAM, Table, clean, table_of
-from labtui.results.rows import Results, of_rows
+from labtui.results.rows import Results, with_rows
 from labtui.results.scaling import scaling_lines
 
 UNANSWERED = "No answer yet to "
@@ -282,7 +282,7 @@ def _on_pages(contents: LabContents) -> Results:
     found = ((plan, _page_results(contents, plan, task)) for plan, task in pairs if task is not None)
     shown = {row.configuration for plan, r in found if plan.table or any(_charts(plan, r)) for row in r.rows}
     rows = [row for row in contents.shown.rows if row.configuration in shown]
-    return of_rows(contents.shown, rows) if rows else contents.shown
+    return with_rows(contents.shown, rows) if rows else contents.shown
 
 
 def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Results:
@@ -311,7 +311,7 @@ def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Result
     if not plan.models:
         programs = [row for row in results.programs if (row.model, row.processes, row.size) in timed]
     programs = [row for row in programs if not row.mark] or programs
-    return replace(of_rows(results, rows), programs=tuple(programs))
+    return replace(with_rows(results, rows), programs=tuple(programs))
 
 
 def _charts(plan: HandInPage, results: Results) -> Iterable[ChartSpec]:
@@ -330,7 +330,7 @@ def _charts(plan: HandInPage, results: Results) -> Iterable[ChartSpec]:
             named = (_with_network(chart, plan.models, several=several) for chart in found)
             found = list(map(drawing.without_repeats, named))
             bars = plan.bars and key in AS_BARS
-            yield from (doubling_axes(replace(chart, kind="bars")) if bars else chart for chart in found)
+            yield from (with_log_axes(replace(chart, kind="bars")) if bars else chart for chart in found)
 
 
 def _with_network(chart: ChartSpec, models: tuple[str, ...], *, several: bool) -> ChartSpec:

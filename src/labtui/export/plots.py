@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from labtui.domain.terminal_text import joined
 from labtui.export import drawing
-from labtui.export.drawing import DASHES, bounds, panels
-from labtui.results.charts import ChartSpec, Point, Series, is_tall, line_pieces, looks, spread, value_text
+from labtui.export.drawing import DASHES, bounds, split_lines
+from labtui.results.charts import ChartSpec, Point, Series, has_bar, line_pieces, looks, spread, value_text
 from labtui.results.numbers import clean, in_digits_of, tick_texts
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def figure_of(specs: Sequence[ChartSpec], width: float, height: float) -> Any:
     ratios = drawing.widths(specs) if len(specs) > 1 else [1.0]
     places = figure.subfigures(1, len(specs), squeeze=False, width_ratios=ratios)
     for spec, place in zip(specs, places.flat, strict=True):
-        if len(parts := panels(spec)) > 1:
+        if len(parts := split_lines(spec)) > 1:
             _draw_panels(place, spec, parts)
         else:
             _draw(place.subplots(), spec, named=drawing.shows_names(spec, specs[0]))
@@ -163,7 +163,7 @@ def draw_lines(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
             name_line(axes, series, ends.get(series.name, ""), drawing.AXIS, bold=False)
     others = (piece for each in spec.series if each.role == "other" for piece in line_pieces(spec, each))
     axes.plot(*_path(*others), color=drawing.OTHER, lw=1.2, zorder=1)
-    tall = not spec.over_time and any(is_tall(spec, point) for each in lines for point in each.points)
+    tall = not spec.over_time and any(has_bar(spec, point) for each in lines for point in each.points)
     widest = tall * (len(lines) - 1) * 0.03  # texts stand beyond the error bars
     for at, series in enumerate(lines):
         look, text = seen[series.name], ends.get(series.name, "")
@@ -210,7 +210,7 @@ def _draw_line(axes: Axes, spec: ChartSpec, series: Series, look: Look, shift: f
     hollow = [p for p in series.points if p.hollow or (p.live and not spec.over_time)]
     axes.plot(*_path(hollow), sign, mfc="white", mec=colour, mew=2, zorder=5, clip_on=False)
     for point in series.points:
-        if is_tall(spec, point) and not spec.over_time:
+        if has_bar(spec, point) and not spec.over_time:
             x, ends = _shifted(spec, point.x, shift), [[each] for each in bounds(point)]
             axes.errorbar(x, point.y, ends, color=colour, capsize=4, lw=1.8, zorder=3)
 
@@ -322,7 +322,7 @@ def draw_bars(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
             if point.hollow or point.live:
                 bar.set(facecolor="white", edgecolor=colour, hatch="//" if point.live else None)
                 number.set_color(drawing.TEXT)
-            if is_tall(spec, point):  # its number stands beyond the end of its error bar
+            if has_bar(spec, point):  # its number stands beyond the end of its error bar
                 low, high = bounds(point)
                 axes.errorbar(x, point.y, [[low], [high]], **_ERROR)
                 number.xy = (number.xy[0], max(point.y - low, point.y / 2) if ideal else point.y + high)
@@ -361,13 +361,13 @@ def draw_rows(axes: Axes, spec: ChartSpec) -> None:
         shades = [drawing.SERIES[0] if p is best else drawing.OTHER for p in points]
         axes.barh([p.x for p in points], [p.y for p in points], 0.62, color=shades)
         for point in points:
-            end = point.y + bounds(point)[1] * is_tall(spec, point)
-            if is_tall(spec, point):
+            end = point.y + bounds(point)[1] * has_bar(spec, point)
+            if has_bar(spec, point):
                 axes.errorbar(point.y, point.x, xerr=[[each] for each in bounds(point)], **_ERROR)
             text, at = value_text(spec, point), (end, point.x)
             axes.annotate(text, at, (7, 0), textcoords="offset points", va="center")
     _set_rows(axes, ["\n".join(textwrap.wrap(joined(clean(label)), 30)[:3]) for _, label in spec.x_ticks])
-    reach = [p.y + bounds(p)[1] * is_tall(spec, p) for s in spec.measured for p in s.points]
+    reach = [p.y + bounds(p)[1] * has_bar(spec, p) for s in spec.measured for p in s.points]
     axes.set_xlim(0, 1.12 * max(reach))
     axes.set_xticks([])
     axes.spines["bottom"].set_visible(False)

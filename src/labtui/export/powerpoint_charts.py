@@ -21,7 +21,7 @@ from labtui.export import drawing
 from labtui.export.drawing import MAX_MARKED, bounds, has_numbers
 from labtui.export.tables import spreadsheet_cell
 from labtui.results import charts as specs
-from labtui.results.charts import ChartSpec, Look, Series, is_tall, looks, spread, value_text
+from labtui.results.charts import ChartSpec, Look, Series, has_bar, looks, spread, value_text
 from labtui.results.numbers import clean, plus_minus, tick_texts
 
 ACCENTS = (THEME.ACCENT_1, THEME.ACCENT_2, THEME.ACCENT_3, THEME.ACCENT_4, THEME.ACCENT_6)
@@ -88,7 +88,7 @@ def _add_label(native: Any, at: int, text: str, colour: Any, side: Any, *, bold:
 
 def _add_error_bars(native: Any, spec: ChartSpec, series: Series, xs: list[float]) -> None:
     """Add the bounds of the points of a series whose rows are at `xs`."""
-    if spec.over_time or spec.x_axis == "names" or not any(is_tall(spec, p) for p in series.points):
+    if spec.over_time or spec.x_axis == "names" or not any(has_bar(spec, p) for p in series.points):
         return
     parts, ends = "", [(xs.index(point.x), bounds(point)) for point in series.points]
     for side, tag in ((1, "plus"), (0, "minus")):
@@ -382,7 +382,7 @@ def _fill_bars(native: Any, spec: ChartSpec, series: Series, *, inside: bool, to
             if lost and abs(point.y) > 0.05:  # else a bar has no room for more
                 text += plus_minus(100 * max(bounds(point)), len(text.partition(".")[2]))
             label = _add_label(native, at, text, ink, side, bold=inside or lost)
-            if is_tall(spec, point) and not (lost or flat):  # its number stands beyond its error bar
+            if has_bar(spec, point) and not (lost or flat):  # its number stands beyond its error bar
                 below, above = bounds(point)
                 _move(label, "c:idx", 0, (min(below, point.y / 2) if inside else -above) * 0.68 / top)
             if pale:

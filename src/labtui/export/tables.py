@@ -20,7 +20,7 @@ from labtui.results.laws import karp_flatt
 from labtui.results.measured import Origin, accuracy_curves, best_curve, by_log, cite
 from labtui.results.numbers import Table, clean
 from labtui.results.report import program_json, row_json
-from labtui.results.rows import LawFit, ResultRow, Results, named_rows, of_rows
+from labtui.results.rows import LawFit, ResultRow, Results, named_rows, with_rows
 from labtui.results.scaling import by_size, scaling_lines
 
 PRECISELY = "Precise: all digits of the log"
@@ -92,7 +92,7 @@ def readings_message(results: Results) -> str:
         return ""
     row = read[gaps.index(max(gaps))]
     whole, exact = f"{numbers.ratio_text(row.as_printed.speedup)}×", _times(row.speedup)
-    where = f"{messages.named(row)} on {messages.count_words(row.processes)}"
+    where = f"{messages.network_of(row)} on {messages.count_words(row.processes)}"
     told = f"{where}: {whole} as printed, {exact} when read precisely"
     return told if whole != exact else f"Both readings agree: {exact}"
 
@@ -148,16 +148,17 @@ def title_facts(results: Results, *, accuracy: bool = False) -> Facts:
     Runs that were cancelled or failed give none.
     """
     ended_well = (r for r in results.measured if {None, "completed"} & {run.run.outcome for run in r.members})
-    results = of_rows(results, rows := list(ended_well))
+    results = with_rows(results, rows := list(ended_well))
     faster = [row for row in rows if row.acceleration is not None][:1]
     facts = [(_times(r.acceleration), f"as fast on one GPU as on the CPU, {clean(r.model)}") for r in faster]
     learned = ((row, each.run) for row in named_rows(rows) if row.learns for each in row.members)
-    told = {measured.validated(run) or 0.0: f"{messages.named(row)} on {row.counted}" for row, run in learned}
-    if best := max(told, default=0.0):
-        facts.append((numbers.percent_text(best), f"accuracy in validation, last epoch, {told[best]}"))
+    whose = {measured.val_accuracy(run) or 0.0: row for row, run in learned}
+    if best := max(whose, default=0.0):
+        where = f"{messages.network_of(whose[best])} on {whose[best].counted}"
+        facts.append((numbers.percent_text(best), f"accuracy in validation, last epoch, {where}"))
     largest = {row.model: row for row in named_rows(by_size(rows))}
     for row in filter(None, map(largest.get, dict.fromkeys(row.model for row in rows))):
-        many, network = messages.count_words(row.n_gpus or 0), messages.named(row)
+        many, network = messages.count_words(row.n_gpus or 0), messages.network_of(row)
         facts.append((_times(row.speedup), f"{messages.faster(row)} on {many} as on one, {network}"))
     if accuracy and (curve := best_curve(results)) is not None:
         which, top = "validation" if curve.validation else "training", curve.best
@@ -244,7 +245,7 @@ def _record(row: ResultRow, fields: dict[str, Any]) -> dict[str, Any]:
     record["tuning"], record["notes"] = ", ".join(fields.get("tuning", ())), " ".join(row.notes)
     newest = measured.newest_validated(row.members)
     record["sources"] = cite(row.origins, most=20)
-    record["val_accuracy"] = newest and measured.validated(newest.run)
+    record["val_accuracy"] = newest and measured.val_accuracy(newest.run)
     record["gpu_hours"] = row.gpu_hours or None
     for name in ("model", "data_set", "size", "tuning", "sources", "notes"):
         record[name] = spreadsheet_cell(record.get(name) or "")

@@ -22,12 +22,12 @@ from labtui.lab.plan import expected_learning_rate, planned_specs
 from labtui.lab.runs import QUANTITIES, Band
 from labtui.results.measured import Origin, cite
 from labtui.results.numbers import tick_text
-from labtui.results.rows import ResultRow, Results, of_rows, renamed
+from labtui.results.rows import ResultRow, Results, rename_models, with_rows
 
 
 def notes_for(edition: Edition, task: Task, evidence: Evidence) -> Iterator[str]:
     """Notes on the measured configurations that a task is about."""
-    raw, named = evidence.results, renamed(evidence.results, edition.names)
+    raw, named = evidence.results, rename_models(evidence.results, edition.names)
     rows = zip((*raw.measured, *raw.programs), (*named.measured, *named.programs), strict=True)
     mine = runs_of(edition, task, evidence.state)
     for row, called in rows:
@@ -163,7 +163,7 @@ def results_of(results: Results, runs: Collection[RunState]) -> Results:
     rows, programs = (
         [row for row in rows if has_run(row, runs)] for rows in (results.rows, results.programs)
     )
-    return replace(of_rows(results, with_baselines(results, rows)), programs=tuple(programs))
+    return replace(with_rows(results, with_baselines(results, rows)), programs=tuple(programs))
 
 
 def with_baselines(results: Results, rows: Iterable[ResultRow]) -> list[ResultRow]:

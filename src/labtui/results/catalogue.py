@@ -16,11 +16,11 @@ from msgspec.structs import replace
 from labtui.domain.run import run_numbers
 from labtui.results import charts as specs
 from labtui.results import measured, messages, scaling_charts
-from labtui.results.charts import ChartSpec, Look, Point, Series, distinct, interval_point, make_chart, slug
+from labtui.results.charts import ChartSpec, Look, Point, Series, interval_point, make_chart, slug, tell_apart
 from labtui.results.grouping import UNKNOWN, devices
 from labtui.results.measured import MeasuredRun, accuracy_curves, best_curve, grouped, policy, steady_samples
 from labtui.results.numbers import percent_text, round_epochs, tick_text
-from labtui.results.rows import Results, of_rows, without_small
+from labtui.results.rows import Results, with_rows, without_small
 from labtui.results.scaling import program_lines, scaling_lines
 from labtui.training_logs.gpu_sampler import GpuSample
 
@@ -50,11 +50,11 @@ def by_line(results: Results, *, marked: bool, sizes: Iterable[int] = ()) -> dic
     lines = [*scaling_lines(rows), *(line for each in program_lines(results.programs) for line in each)]
     several, seen = Counter(line.last.model for line in lines), scaling_charts.looks_of(lines, rows)
     found: dict[str, Callable[[], Charts]] = {}
-    for line, short in zip(lines, distinct([line.name for line in lines]), strict=True):
+    for line, short in zip(lines, tell_apart([line.name for line in lines]), strict=True):
         alone = several[line.last.model] == 1
         mine = [row for row in rows if row.model == line.last.model and (alone or row in line.rows)]
         programs = line.rows if line.last.program is not None else ()
-        part = replace(of_rows(results, mine), programs=programs)
+        part = replace(with_rows(results, mine), programs=programs)
         found[short] = cache(partial(_charts_of_line, part, marked, seen[line.name], short, sizes))
     return found if len(found) > 1 else {}
 
@@ -106,7 +106,7 @@ def _charts(results: Results, model: str | None, repeats: bool = False) -> list[
     ]
     for marked in (False, True):
         rows = [row for row in results.rows if model in (None, row.model) and bool(row.mark) is marked]
-        made = list(_charts_of(of_rows(results, rows), model is not None, repeats)) if rows else []
+        made = list(_charts_of(with_rows(results, rows), model is not None, repeats)) if rows else []
         charts += [replace(chart, mark="practice" if marked else "") for chart in made]
     # a single mark shows no speedup, efficiency or acceleration
     told = (chart for chart in charts if any(len(s.points) > chart.compares for s in chart.measured))
@@ -120,7 +120,7 @@ def _charts_of(results: Results, alone: bool, every: bool) -> Iterable[ChartSpec
     by_unit = grouped(lines, lambda line: line.last.configuration.unit)
     if alone:
         yield from scaling_charts.cpu_gpu_charts(results.rows)
-    for quantity in (*messages.SCALING, *specs.OF_WHOLE):
+    for quantity in (*messages.SCALING, *specs.WHOLE_TRAINING):
         for unit, alike in by_unit.items():  # images and tokens share no axis
             chart = scaling_charts.quantity_chart(quantity, alike, results.rows)
             yield replace(chart, key=f"{chart.key}-{unit}") if len(by_unit) > 1 else chart
@@ -139,7 +139,7 @@ def _charts_of(results: Results, alone: bool, every: bool) -> Iterable[ChartSpec
         for row, runs in ((row, runs) for row, runs in kept if len(row.members) > len(runs)):
             who = " and ".join(run.who + _stopped(run) for run in runs) + (" are" if runs[1:] else " is")
             repeats[runs[0].run_id] = f"{len(row.members)} runs of {row.name}: {who} drawn."
-        results = of_rows(results, [replace(row, members=runs) for row, runs in kept])
+        results = with_rows(results, [replace(row, members=runs) for row, runs in kept])
     rows_without = [row for row in results.rows if not any(map(accuracy_curves, row.members))]
     losses = _lines_of(replace(results, rows=tuple(rows_without)), {"loss": "", "val_loss": ", validation"})
     learned = [] if told else [accuracy_chart(results), _over_epochs("loss", losses)]
@@ -153,7 +153,7 @@ def _charts_of(results: Results, alone: bool, every: bool) -> Iterable[ChartSpec
 
 def _drawn(repeats: Sequence[MeasuredRun]) -> tuple[MeasuredRun, ...]:
     """Those that stand for repeated runs: the newest of the longest that ended as planned, and each that trains now."""
-    one = measured.newest([run for run in repeats if not (run.live or _stopped(run))] or repeats)
+    one = measured.representative([run for run in repeats if not (run.live or _stopped(run))] or repeats)
     return tuple(run for run in repeats if run is one or (run.live and run.run.epochs))
 
 
@@ -225,7 +225,7 @@ def epoch_chart(results: Results) -> ChartSpec:
     """Time of every epoch of every run, warm-up hollow; logarithmic where some take many times as long."""
     series, lines = [], _lines(results)
     for line, run in lines:
-        warmup, told = measured.warmup_epochs(run.run), of_run(run)
+        warmup, told = measured.warmup_epochs(run.run), run_fields(run)
         marks = [
             interval_point(s.epoch, s.seconds, hollow=s.epoch in warmup, line=s.line_of("seconds"), **told)
             for s in run.run.epochs
@@ -233,12 +233,12 @@ def epoch_chart(results: Results) -> ChartSpec:
         name = line.name + _stopped(run)
         series.append(replace(line, name=name, points=tuple(marks), group=_panel(line, run, lines)))
     ends = [each.points[-1].y for each in series] or [0.0]
-    wide = max(ends) >= specs.WIDE * min(ends) > 0
+    wide = max(ends) >= specs.MIN_LOG_SPAN * min(ends) > 0
     return _over_epochs("epochs", series, y_log=wide, notes=("Hollow: warm-up, not counted.",))
 
 
-def of_run(run: MeasuredRun, metric: str = "") -> dict[str, Any]:
-    """What all points of a run, or of one of its metrics, say of it."""
+def run_fields(run: MeasuredRun, metric: str = "") -> dict[str, Any]:
+    """The fields that all points of a run share, or all those of one of its metrics."""
     return {"live": run.live, "run": run.run_id, "metric": metric}
 
 
@@ -254,7 +254,7 @@ def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpe
         if target is not None:
             curves = [best] if best and best.run is run else []
         for curve in curves:
-            told = of_run(run, curve.metric)
+            told = run_fields(run, curve.metric)
             points = (Point(x=at, y=y, label=percent_text(y), line=of, **told) for at, y, of in curve.points)
             end = ", validation" if curve.validation else ", training" if len(curves) > 1 else ""
             drawn.append(
@@ -328,7 +328,7 @@ def study_charts(results: Results) -> Iterator[ChartSpec]:
     ]
     message = messages.study_message("accuracy", lines, alone) + where
     chart = make_chart("batch-accuracy", series, message=message, x_ticks=ticks, **over)
-    yield specs.doubling_axes(chart)
+    yield specs.with_log_axes(chart)
 
 
 def _which_runs(drawn: Iterable[Mapping[int, Point]]) -> tuple[str, ...]:
@@ -344,7 +344,7 @@ def _rate_chart(rates: Sequence[Series]) -> ChartSpec:
     rates = [each for each in rates if each not in constant]
     notes = ("Trainings with a constant rate are not shown.",) if constant else ()
     said, levels = _rates_message(rates), [p.y for each in rates for p in each.points if p.y > 0]
-    if wide := max(levels, default=0.0) >= specs.WIDE * min(levels, default=1.0):
+    if wide := max(levels, default=0.0) >= specs.MIN_LOG_SPAN * min(levels, default=1.0):
         rates = [replace(each, points=tuple(p for p in each.points if p.y > 0)) for each in rates]
     return _over_epochs("learning-rate", rates, y_log=wide, message=said, notes=notes)
 
@@ -360,8 +360,8 @@ def _rates_message(rates: Sequence[Series]) -> str:
 
 
 def _by_epoch(run: MeasuredRun, metric: str, shown: Callable[[float], float]) -> tuple[Point, ...]:
-    told = measured.finite(run, metric)
-    return tuple(Point(x=s.epoch, y=shown(n), line=s.line_of(metric), **of_run(run, metric)) for s, n in told)
+    told, fields = measured.finite_epochs(run, metric), run_fields(run, metric)
+    return tuple(Point(x=s.epoch, y=shown(n), line=s.line_of(metric), **fields) for s, n in told)
 
 
 def _tops_by_policy(runs: Sequence[MeasuredRun], x: str) -> dict[str, dict[int, Point]]:

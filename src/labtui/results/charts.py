@@ -30,9 +30,9 @@ HUES, TONES, MARKS = 5, 4, 6
 """The numbers of colours of a drawer, of the tones of each, and of its marks."""
 MAX_LINES, MAX_IN_PANEL = 4, 6
 """Charts of more lines have panels; the heading of a panel counts more lines than have names beside it."""
-OF_WHOLE = {"whole-training": "total_seconds", "gpu-hours": "whole_gpu_hours"}
+WHOLE_TRAINING = {"whole-training": "total_seconds", "gpu-hours": "whole_gpu_hours"}
 """The families of whole trainings, whose numbers come from no single epoch, with the field of a row for each."""
-WIDE = 8
+MIN_LOG_SPAN = 8
 """Axes are logarithmic where the largest count is at least this many times the smallest."""
 
 
@@ -137,7 +137,7 @@ class ChartSpec(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def names(self) -> list[str]:
         """The names to put beside the measured lines: what tells each from the others."""
-        return [clean(name) for name in distinct([each.short or each.name for each in self.measured])]
+        return [clean(name) for name in tell_apart([each.short or each.name for each in self.measured])]
 
     @property
     def measured(self) -> tuple[Series, ...]:
@@ -157,7 +157,7 @@ class ChartSpec(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def captions(self) -> tuple[str, ...]:
         """The notes, and an explanation of the error bars where any is drawn."""
-        bars = self.x_axis == "counts" and any(is_tall(self, p) for s in self.measured for p in s.points)
+        bars = self.x_axis == "counts" and any(has_bar(self, p) for s in self.measured for p in s.points)
         return (*self.notes, _ERROR_BARS) if bars else self.notes
 
     @property
@@ -170,8 +170,8 @@ _LOG = " (log scale)"
 _ERROR_BARS = "Error bars: rounding of the printed digits or, if more, scatter of epochs or of pooled runs."
 
 
-def is_tall(spec: ChartSpec, point: Point) -> bool:
-    """Whether a point's interval is visibly taller than its mark."""
+def has_bar(spec: ChartSpec, point: Point) -> bool:
+    """Whether a point has an error bar: its interval is visibly taller than its mark."""
     if point.lo is None or point.hi is None or point.y <= 0:
         return False
     values = [p.y for s in spec.series if s.is_run for p in s.points]
@@ -240,18 +240,18 @@ def value_text(spec: ChartSpec, point: Point, *, seconds: bool = False) -> str:
     return (point.label or told(point.y)) + units.get(spec.unit, "")
 
 
-def doubling_axes(spec: ChartSpec) -> ChartSpec:
+def with_log_axes(spec: ChartSpec) -> ChartSpec:
     """The chart with logarithmic axes where its sizes double often enough; y is linear for percentages and bars."""
     places = [x for x, _ in spec.x_ticks]
-    if not places or min(places) <= 0 or max(places) < WIDE * min(places):
+    if not places or min(places) <= 0 or max(places) < MIN_LOG_SPAN * min(places):
         return spec
     values = [y for each in spec.series for p in each.points for y in (p.y, p.lo) if y is not None]
-    wide = bool(values) and max(values) >= WIDE * min(values) > 0
+    wide = bool(values) and max(values) >= MIN_LOG_SPAN * min(values) > 0
     y_log = spec.kind == "lines" and not spec.percent and wide
     return replace(spec, x_log=True, y_log=y_log)
 
 
-def lowest(spec: ChartSpec, low: float) -> float:
+def y_floor(spec: ChartSpec, low: float) -> float:
     """The lower end of y, in every drawer: 0, or `low` below it; lines of shares begin at a step below their least one.
 
     A step is ten percent, a tenth of one for the best accuracies over the batch, which are close. The least efficiency
@@ -268,7 +268,7 @@ def with_sizes(spec: ChartSpec, sizes: Iterable[float]) -> ChartSpec:
     if spec.x_axis != "counts":
         return spec
     places = sorted({x for x, _ in spec.x_ticks}.union(map(float, sizes)))
-    return doubling_axes(with_curves(replace(spec, x_ticks=tuple((x, f"{x:g}") for x in places))))
+    return with_log_axes(with_curves(replace(spec, x_ticks=tuple((x, f"{x:g}") for x in places))))
 
 
 def with_curves(spec: ChartSpec) -> ChartSpec:
@@ -316,16 +316,19 @@ def looks(lines: Sequence[Series]) -> dict[str, Look]:
     return {line.name: found[line.name] for line in lines}
 
 
-def panels(spec: ChartSpec, most: int = 12) -> list[ChartSpec]:
-    """A chart of too many lines as one for each group, where all others are grey; one of over `most` groups alone."""
+def split_lines(spec: ChartSpec, most: int = 12) -> list[ChartSpec]:
+    """A chart of too many lines as a panel for each group, with all other lines in grey.
+
+    A chart of few lines, or of more than `most` groups, is its only panel.
+    """
     groups: dict[str, list[Series]] = {}
     for series in spec.measured:
         groups.setdefault(series.group or series.short or series.name, []).append(series)
-    few = len(spec.measured) <= MAX_LINES or spec.x_axis == "batch" or spec.family in OF_WHOLE
+    few = len(spec.measured) <= MAX_LINES or spec.x_axis == "batch" or spec.family in WHOLE_TRAINING
     if spec.kind != "lines" or few or not 1 < len(groups) <= most:
         return [spec]
     found = []
-    for name, mine in zip(distinct(list(groups)), groups.values(), strict=True):
+    for name, mine in zip(tell_apart(list(groups)), groups.values(), strict=True):
         rest = (each for each in spec.series if each not in mine)
         grey = (replace(each, role="other") if each.role == "measured" else each for each in rest)
         heading = name + (f", {len(mine)} runs" if len(mine) > MAX_IN_PANEL else "")
@@ -345,15 +348,15 @@ def line_of(spec: ChartSpec | None, *, name: str = "", run: int | None = None) -
     return ranks.index(max(ranks)) if ranks else 0
 
 
-def panels_of(spec: ChartSpec) -> list[ChartSpec]:
+def screen_panels(spec: ChartSpec) -> list[ChartSpec]:
     """The panels of a chart of many lines over time, which are shown one after the other; any other chart alone."""
-    return panels(spec, most=len(spec.measured)) if is_crowded(spec) else [spec]
+    return split_lines(spec, most=len(spec.measured)) if is_crowded(spec) else [spec]
 
 
 def panel_of(spec: ChartSpec, *, name: str = "", run: int | None = None) -> ChartSpec:
     """The panel with the line with this name or this run."""
     line = spec.measured[line_of(spec, name=name, run=run)] if spec.measured else None
-    return next((each for each in panels_of(spec) if line in each.measured), spec)
+    return next((each for each in screen_panels(spec) if line in each.measured), spec)
 
 
 def order_of(spec: ChartSpec) -> list[int]:
@@ -416,7 +419,7 @@ def interval_point(x: float, value: Interval, **look: Any) -> Point:
     return Point(x=x, y=value.value, lo=value.lo, hi=value.hi, **look)
 
 
-def distinct(names: Sequence[str]) -> list[str]:
+def tell_apart(names: Sequence[str]) -> list[str]:
     """The names, each without the words that all of them share."""
     parts = [re.split(r", | · | \(", name.removesuffix(")")) for name in names]
     shared = set(parts[0]).intersection(*parts) if len(names) > 1 else set()

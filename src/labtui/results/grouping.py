@@ -134,15 +134,15 @@ def reading_order(configuration: Configuration) -> tuple[object, ...]:
     options = " ".join(f"{name} {value}" for name, value in made.options)
     return (
         bool(made.mark),
-        *map(natural, (made.model, made.framework, made.data_set, options)),
+        *map(natural_key, (made.model, made.framework, made.data_set, options)),
         {"cpu": 0, "gpu": 1}.get(made.device, 2),
         made.n_gpus if made.n_gpus is not None else math.inf,
-        natural(" ".join(value for _, value in made.tuning)),
+        natural_key(" ".join(value for _, value in made.tuning)),
         (made.per_gpu_batch or 0, made.images or 0, made.steps or 0, made.apart),
     )
 
 
-def natural(name: str) -> tuple[str, list[int]]:
+def natural_key(name: str) -> tuple[str, list[int]]:
     """The key of an order in which 12.2 comes before 12.10."""
     return _NUMBER.sub("#", name), [number(piece) or 0 for piece in _NUMBER.split(name)]
 

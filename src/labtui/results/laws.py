@@ -22,7 +22,7 @@ def karp_flatt(speedup: Interval, n: int) -> Interval | None:
     return _ordered(*((1 / each - 1 / n) / (1 - 1 / n) for each in (speedup.value, speedup.hi, speedup.lo)))
 
 
-def fit(law: Law, rows: Sequence[ResultRow]) -> Interval:
+def fit_fraction(law: Law, rows: Sequence[ResultRow]) -> Interval:
     """The fraction of a law with its interval, from the row on one device and one or more on several.
 
     Each law is linear in its fraction, so this is a least-squares fit to the speedups. Both fractions shrink as any of
@@ -82,7 +82,7 @@ def fit_laws(rows: Sequence[ResultRow]) -> tuple[LawFit, ...]:
 
 
 def _fit_rows(law: Law, rows: Sequence[ResultRow]) -> LawFit:
-    base, share = rows[0], fit(law, rows)
+    base, share = rows[0], fit_fraction(law, rows)
     told = [(row.speedup, law_speedup(law, share.value, row.processes)) for row in rows]
     return LawFit(
         law=law,
@@ -115,7 +115,7 @@ def _remarks(share: Interval, rows: Sequence[ResultRow]) -> Iterable[str]:
     if any(row.scatter is None for row in rows):
         rounding = "The interval covers the rounding of the printed times, not the scatter between epochs"
         yield f"{rounding}: one size has a single epoch."
-    first, last = (fit("amdahl", (rows[0], row)) for row in (rows[1], rows[-1]))
+    first, last = (fit_fraction("amdahl", (rows[0], row)) for row in (rows[1], rows[-1]))
     if share.hi < 0:  # no cost grows where more GPUs gain more
         return
     if last.lo > first.hi + _SAME:

@@ -390,13 +390,13 @@ def accuracy_curves(run: MeasuredRun) -> tuple[AccuracyCurve, ...]:
     """Training and validation accuracy of a run, for every metric that is one; finite values only."""
     curves = []
     for name in accuracies(name for sample in run.run.epochs for name in sample.metrics):
-        told = ((each, fraction_of(name, value)) for each, value in finite(run, name))
+        told = ((each, fraction_of(name, value)) for each, value in finite_epochs(run, name))
         points = tuple(AccuracyPoint(s.epoch, top, s.line_of(name)) for s, top in told if top is not None)
         curves.append(AccuracyCurve(run=run, metric=name, validation=name.startswith("val_"), points=points))
     return tuple(curve for curve in curves if curve.points)
 
 
-def validated(run: RunRecord) -> float | None:
+def val_accuracy(run: RunRecord) -> float | None:
     """The accuracy in validation after the last epoch that tells it, as a fraction of 1; None if none does."""
     metrics = (sample.metrics for sample in reversed(run.epochs))
     named = ((each, name) for each in metrics for name in accuracies(each) if name.startswith("val_"))
@@ -410,7 +410,7 @@ def longest(runs: Iterable[MeasuredRun]) -> list[MeasuredRun]:
     return by_length[max(by_length)] if by_length else []
 
 
-def newest(runs: Iterable[MeasuredRun]) -> MeasuredRun | None:
+def representative(runs: Iterable[MeasuredRun]) -> MeasuredRun | None:
     """The run that stands for its repeats: of the longest the newest that ended, else the newest; None of no run."""
     known = longest(runs)
     # logs alone have no numbers of runs
@@ -420,10 +420,10 @@ def newest(runs: Iterable[MeasuredRun]) -> MeasuredRun | None:
 
 def newest_validated(runs: Iterable[MeasuredRun]) -> MeasuredRun | None:
     """The run whose accuracy in validation stands for that of its repeats."""
-    return newest(run for run in runs if validated(run.run) is not None)
+    return representative(run for run in runs if val_accuracy(run.run) is not None)
 
 
-def finite(run: MeasuredRun, metric: str) -> Iterable[tuple[EpochSample, float]]:
+def finite_epochs(run: MeasuredRun, metric: str) -> Iterable[tuple[EpochSample, float]]:
     """The epochs of a run that have a finite value of a metric, each with the value."""
     values = ((sample, sample.metrics.get(metric, math.nan)) for sample in run.run.epochs)
     return (pair for pair in values if math.isfinite(pair[1]))

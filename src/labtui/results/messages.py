@@ -11,13 +11,13 @@ from labtui.domain.model import Interval
 from labtui.domain.run import MARKS
 from labtui.domain.tuning import distinguishing_words
 from labtui.results import numbers, scaling
-from labtui.results.charts import OF_WHOLE, Point, distinct
+from labtui.results.charts import WHOLE_TRAINING, Point, tell_apart
 from labtui.results.cost import training_hours_text
 from labtui.results.grouping import devices
 from labtui.results.laws import best_fits
 from labtui.results.measured import AccuracyCurve, grouped
 from labtui.results.numbers import clean, percent_text, rate_text, ratio_text, seconds_text, time_text
-from labtui.results.rows import About, LawFit, ResultRow, Results, named_rows
+from labtui.results.rows import LawFit, NoteKind, ResultRow, Results, named_rows
 from labtui.results.scaling import ScalingLine, lost_efficiency
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -37,7 +37,7 @@ def _with_end(sentence: str, end: str) -> str:
     return sentence + end if len(sentence + end) <= MAX_TITLE else sentence
 
 
-def named(row: ResultRow) -> str:
+def network_of(row: ResultRow) -> str:
     """The network of a row, with what tells the row from others of that network: ``ResNet50 (tiny-224, naive)``."""
     return clean(row.name if row.apart_by else row.configuration.network)
 
@@ -47,14 +47,14 @@ def epoch_message(row: ResultRow, *more: ResultRow) -> str:
     n = row.n_gpus or 0
     text = f"{seconds_text(row.epoch_seconds)} s on {count_words(n) if n else 'the CPU'}"
     others = (f"{seconds_text(each.epoch_seconds)} s on one" for each in more if each.epoch_seconds)
-    return f"An epoch of {named(row)} takes {', '.join((text, *others))}"
+    return f"An epoch of {network_of(row)} takes {', '.join((text, *others))}"
 
 
 def rate_message(row: ResultRow) -> str:
     """How much is trained in a second: ``Four GPUs train ResNet50 at 9,290 images per second``."""
     n = row.n_gpus or 0
     who = f"{count_words(n, start=True)} train{'s' if n == 1 else ''}" if n else "The CPU trains"
-    return f"{who} {named(row)} at {rate_text(row.throughput)} {row.configuration.unit} per second"
+    return f"{who} {network_of(row)} at {rate_text(row.throughput)} {row.configuration.unit} per second"
 
 
 def scaling_message(lines: Sequence[ScalingLine], families: Set[str]) -> str:
@@ -94,13 +94,13 @@ def _each_sentence(lines: Sequence[ScalingLine], families: Set[str]) -> str:
     if len(rows) > 1:
         values, where = [value(row) for row in rows], f"On {count_words(rows[0].processes)}, {what}"
         if len(rows) == 2:
-            first, second = map(clean, distinct([line.name for line in lines]))
+            first, second = map(clean, tell_apart([line.name for line in lines]))
             return f"{where}{text(values[0])}{unit} ({first}), {text(values[1])} ({second})"
         values.sort(key=value_of)
         return f"{where}{' to '.join(dict.fromkeys(map(text, (values[0], values[-1])))).replace(' % to', ' to')}{unit}"
     line = max(lines, key=lambda each: len(each.rows), default=None)
     compared = any(row.speedup for each in lines for row in each.rows)  # then others say more
-    if line is None or (family not in OF_WHOLE and (compared or len(line.rows) < 2)):
+    if line is None or (family not in WHOLE_TRAINING and (compared or len(line.rows) < 2)):
         return ""
     name = clean(line.name if len(lines) > 1 else line.last.configuration.network)
     ends = line.rows[:: -max(1, len(line.rows) - 1)]
@@ -123,7 +123,7 @@ def value_of(interval: Interval | None) -> float:
 
 def _pair_sentence(lines: Sequence[ScalingLine], rows: Sequence[ResultRow], families: Set[str]) -> str:
     """Which of two lines is faster, and which scales better, on the most GPUs that both were measured on."""
-    names = list(map(clean, distinct([line.name for line in lines])))
+    names = list(map(clean, tell_apart([line.name for line in lines])))
     if any(row.speedup is None for row in rows) or not families & {"speedup", "efficiency"}:
         return ""
     by_speedup = sorted(zip(names, rows, strict=True), key=lambda each: value_of(each[1].speedup))
@@ -154,7 +154,7 @@ def _single_sentence(lines: Sequence[ScalingLine], families: Set[str], *, live: 
     row = max(rows, key=lambda each: (each.n_gpus or 0, value_of(each.speedup)), default=None)
     if row is None:
         return ""
-    many, name = count_words(row.n_gpus or 0, start=True), named(row)
+    many, name = count_words(row.n_gpus or 0, start=True), network_of(row)
     if "speedup" in families or {"throughput", "efficiency"} <= families:
         share = "" if live else f", at {percent_text(row.efficiency)} efficiency"  # room for ", so far"
         if row.by_rate:
@@ -198,7 +198,7 @@ def loss_message(rows: Sequence[ResultRow]) -> str:
         return ""
     row = min(found, key=lambda each: value_of(each.efficiency))
     parts = lost_efficiency(row)
-    name, many = named(row), count_words(row.n_gpus or 0)
+    name, many = network_of(row), count_words(row.n_gpus or 0)
     most = max(parts, key=lambda each: each.share.value)
     lost = numbers.in_digits_of(f"{most.text} points", 1 - value_of(row.efficiency))
     clear = all(most.share.lo > other.share.hi for other in parts if other is not most)
@@ -393,7 +393,7 @@ def law_lines(fits: Sequence[LawFit]) -> list[str]:
     return [*lines, *(f"{of_all}{remark}" for remark in shared)]
 
 
-def _rows_of_notes(rows: Iterable[ResultRow], *kinds: About) -> dict[str, list[str]]:
+def _rows_of_notes(rows: Iterable[ResultRow], *kinds: NoteKind) -> dict[str, list[str]]:
     """Each note once, those of some kinds or all, with their rows: ``ResNet50 on 2 GPUs, 4 GPUs``."""
     told: dict[str, dict[str, dict[str, None]]] = {}
     for row in rows:

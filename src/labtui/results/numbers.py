@@ -20,7 +20,7 @@ from rich.cells import cell_len
 from labtui.domain.model import Interval, plural
 from labtui.domain.run import mark_words, run_numbers
 from labtui.results.grouping import devices
-from labtui.results.measured import MeasuredRun, fraction_of, newest_validated, validated
+from labtui.results.measured import MeasuredRun, fraction_of, newest_validated, val_accuracy
 from labtui.results.rows import ResultRow, is_step_time
 
 ABSENT = "–"
@@ -303,7 +303,7 @@ _EPOCHS = Column("epochs", epochs_text, number=False)
 def _accuracy_text(row: ResultRow) -> str:
     """The accuracy in validation of the newest run, with its number where several are pooled: ``4.8 % (run 13)``."""
     newest = newest_validated(row.members)
-    return percent_text(validated(newest.run) if newest else None) + _which(newest, row)
+    return percent_text(val_accuracy(newest.run) if newest else None) + _which(newest, row)
 
 
 def _which(run: MeasuredRun | None, row: ResultRow) -> str:

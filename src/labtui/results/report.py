@@ -18,7 +18,7 @@ from labtui.domain.tuning import tuning_words
 from labtui.results import messages, numbers, scaling
 from labtui.results.compute import own_rows
 from labtui.results.cost import LabCost, RunUtilization, cost_columns
-from labtui.results.grouping import natural
+from labtui.results.grouping import natural_key
 from labtui.results.laws import best_fits
 from labtui.results.measured import AsPrinted, Origin, all_curves, cite
 from labtui.results.numbers import ANSWER, bounds_text, clean, percent_text, ratio_text, text_table
@@ -192,7 +192,7 @@ def cost_lines(cost: LabCost | None) -> list[str]:
         lines.append("More is used than allocated: job files do not ask Slurm for the GPUs of their runs.")
     if cost.practice:
         lines.append("With a fast clock, start-up takes more of these hours than on a real cluster.")
-    for task, each in sorted(cost.tasks.items(), key=lambda item: (not item[0], natural(item[0]))):
+    for task, each in sorted(cost.tasks.items(), key=lambda item: (not item[0], natural_key(item[0]))):
         name = f"task {clean(task)}" if task else "own jobs"
         lines.append(f"{name}: {each.allocated:.2f} allocated, {each.used:.2f} used")
     return lines

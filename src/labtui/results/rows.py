@@ -17,7 +17,7 @@ from labtui.domain.model import EpochSample, Interval, Program
 from labtui.domain.run import Mark
 from labtui.domain.tuning import distinguishing_words
 from labtui.results.grouping import CIFAR10_IMAGES, Configuration, LeftOut, devices
-from labtui.results.measured import AsPrinted, MeasuredRun, Origin, grouped, longest, newest
+from labtui.results.measured import AsPrinted, MeasuredRun, Origin, grouped, longest, representative
 
 # Two-sided 95 % quantiles of Student's t for 1..30 degrees of freedom.
 _T95 = (
@@ -101,7 +101,7 @@ def step_times_of(samples: Iterable[EpochSample]) -> StepTimes | None:
 # --------------------------------------------------------------------------- rows
 
 Law = Literal["amdahl", "gustafson"]
-About = Literal["", "no throughput", "no speedup", "baseline", "end"]
+NoteKind = Literal["", "no throughput", "no speedup", "baseline", "end"]
 """What a note on a row is about, where anything asks for it."""
 ENOUGH_SIZES = 5
 """A law fitted to fewer sizes is a summary, not a forecast."""
@@ -157,10 +157,10 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
     gpu_memory: Interval | None = None
     joules_per_image: Interval | None = None
     apart_by: tuple[str, ...] = ()
-    remarks: tuple[tuple[str, About], ...] = ()
+    remarks: tuple[tuple[str, NoteKind], ...] = ()
     origins: tuple[Origin, ...] = ()
 
-    def with_notes(self, *notes: str, about: About = "") -> ResultRow:
+    def with_notes(self, *notes: str, about: NoteKind = "") -> ResultRow:
         """The row with these notes added, all of one kind."""
         return replace(self, remarks=(*self.remarks, *((note, about) for note in notes)))
 
@@ -169,7 +169,7 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
         """The sentences of its notes."""
         return tuple(note for note, _ in self.remarks)
 
-    def notes_about(self, *kinds: About) -> list[str]:
+    def notes_about(self, *kinds: NoteKind) -> list[str]:
         """The sentences of its notes of these kinds."""
         return [note for note, about in self.remarks if about in kinds]
 
@@ -213,7 +213,7 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def printed_run(self) -> MeasuredRun | None:
         """The run that it is "as printed": of its repeats the newest."""
-        return newest(run for run in self.pooled if run.printed(rate=self.from_rate) is not None)
+        return representative(run for run in self.pooled if run.printed(rate=self.from_rate) is not None)
 
     @property
     def printed(self) -> float | None:
@@ -374,7 +374,7 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
         return "practice" if any(row.mark == "practice" for row in (*self.rows, *self.programs)) else ""
 
 
-def renamed(results: Results, names: Mapping[str, str]) -> Results:
+def rename_models(results: Results, names: Mapping[str, str]) -> Results:
     """The results with the models renamed as in `names`."""
 
     def named(one: Configuration) -> Configuration:
@@ -400,7 +400,7 @@ def named_rows(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
     return tuple(replace(row, apart_by=marks[row.configuration]) for row in rows)
 
 
-def of_rows(results: Results, rows: Sequence[ResultRow]) -> Results:
+def with_rows(results: Results, rows: Sequence[ResultRow]) -> Results:
     """The results with these rows only, and the laws fitted to them."""
     there = {row.configuration for row in rows}
     fits = tuple(fit for fit in results.fits if fit.baseline in there)
@@ -410,4 +410,4 @@ def of_rows(results: Results, rows: Sequence[ResultRow]) -> Results:
 def without_small(results: Results) -> Results:
     """The results without small runs: those that charts, slides and report show."""
     rows, programs = ([r for r in rows if r.mark != "small"] for rows in (results.rows, results.programs))
-    return replace(of_rows(results, rows), programs=tuple(programs))
+    return replace(with_rows(results, rows), programs=tuple(programs))

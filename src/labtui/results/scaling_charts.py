@@ -11,10 +11,10 @@ from labtui.results import charts as specs
 from labtui.results import messages, numbers, scaling
 from labtui.results.charts import ChartSpec, Point, Series, interval_point, make_chart
 from labtui.results.cost import training_hours_text
-from labtui.results.grouping import devices, natural
+from labtui.results.grouping import devices, natural_key
 from labtui.results.measured import longest, policy
 from labtui.results.numbers import percent_text, rate_text, ratio_text, seconds_text, shown_bounds
-from labtui.results.rows import ResultRow, Results, of_rows
+from labtui.results.rows import ResultRow, Results, with_rows
 from labtui.results.scaling import Outlook, ScalingLine, lost_efficiency, scaling_lines
 
 _RATIOS = ("×", "%")
@@ -29,11 +29,11 @@ def quantity_chart(family: str, lines: Sequence[ScalingLine], every: Sequence[Re
     counts for the looks of its policies.
     """
     given = len(lines)
-    lines = _of_one_length(lines) if family in specs.OF_WHOLE else lines
+    lines = _of_one_length(lines) if family in specs.WHOLE_TRAINING else lines
     seen = looks_of(lines, every)  # of all lines, so that one keeps its look where another has no value
     series = [
         Series(name=line.name, short=short, points=points, hue=seen[line.name].hue, look=seen[line.name])
-        for line, short in zip(lines, specs.distinct([line.name for line in lines]), strict=True)
+        for line, short in zip(lines, specs.tell_apart([line.name for line in lines]), strict=True)
         if (points := tuple(points_of(family, line.rows)))
     ]
     is_ratio = specs.FAMILIES[family].unit in _RATIOS
@@ -99,8 +99,8 @@ def _program_fields(row: ResultRow, program: Program, family: str) -> dict[str, 
 def points_of(family: str, rows: Sequence[ResultRow]) -> Iterable[Point]:
     """The marks of a family's charts; for an epoch time, the warm-up's where there is no steady one."""
     unit, view = specs.FAMILIES[family].unit, specs.FAMILIES[family].view
-    ratio, whole = unit in _RATIOS, family in specs.OF_WHOLE
-    field = specs.OF_WHOLE.get(family) or ("shown" if view == "time" else view)
+    ratio, whole = unit in _RATIOS, family in specs.WHOLE_TRAINING
+    field = specs.WHOLE_TRAINING.get(family) or ("shown" if view == "time" else view)
     for row in rows:
         value: Interval | None = getattr(row, field)
         told: dict[str, Any] = {"live": _moves(row) if ratio else row.live, "run": row.members[-1].run_id}
@@ -155,7 +155,7 @@ def cpu_charts(rows: Sequence[ResultRow]) -> Iterable[ChartSpec]:
     found = [row for row in rows if row.n_gpus == 0 and row.throughput is not None and not row.contradicted]
     if len({row.configuration.unit for row in found}) == 1 < len(found):
         told = {"key": "cpu-images-per-second", "title": "Throughput on the CPU", "x_label": "training"}
-        yield _named_bars("cpu-gpu-throughput", found, specs.distinct([row.name for row in found]), **told)
+        yield _named_bars("cpu-gpu-throughput", found, specs.tell_apart([row.name for row in found]), **told)
 
 
 def _named_bars(family: str, rows: Sequence[ResultRow], names: Sequence[str], **fields: Any) -> ChartSpec:
@@ -197,7 +197,7 @@ def tuned_charts(rows: Sequence[ResultRow]) -> Iterator[ChartSpec]:
 
 def _tuning_chart(rows: Sequence[ResultRow], key: str) -> ChartSpec:
     named = zip(messages.tuning_labels(rows), rows, strict=True)
-    order = sorted(named, key=lambda pair: natural(pair[0])[::-1])  # by number
+    order = sorted(named, key=lambda pair: natural_key(pair[0])[::-1])  # by number
     first = rows[0].configuration
     of = f"{first.model}{f' ({first.data_set})' * bool(first.data_set)} on {devices(first.n_gpus)}"
     told = {"key": key, "of": of, "message": messages.tuning_message(rows)}
@@ -244,10 +244,10 @@ def loss_chart(lines: Sequence[ScalingLine]) -> ChartSpec:
 
 def law_charts(results: Results) -> Iterator[ChartSpec]:
     """For each line its measured speedup with both fitted laws, and the outlook to twice the GPUs."""
-    lines = [line for line in scaling_lines(results.rows) if of_rows(results, line.rows).fits]
+    lines = [line for line in scaling_lines(results.rows) if with_rows(results, line.rows).fits]
     seen = looks_of(lines, results.rows)
-    for line, short in zip(lines, specs.distinct([line.name for line in lines]), strict=True):
-        rows, fitted = line.rows, of_rows(results, line.rows)
+    for line, short in zip(lines, specs.tell_apart([line.name for line in lines]), strict=True):
+        rows, fitted = line.rows, with_rows(results, line.rows)
         series = [Series(name=line.name, points=tuple(points_of("speedup", rows)), hue=seen[line.name].hue)]
         for fit in fitted.fits:
             name = fit.law.capitalize()
@@ -267,7 +267,7 @@ def law_charts(results: Results) -> Iterator[ChartSpec]:
             notes=tuple(re.sub(r"^(\w+), .*?: (.*), fitted to .*? GPUs", r"\1: \2", told) for told in laws),
         )
         chart = specs.with_curves(chart)
-        yield specs.doubling_axes(chart) if line.last.processes >= specs.WIDE else chart
+        yield specs.with_log_axes(chart) if line.last.processes >= specs.MIN_LOG_SPAN else chart
 
 
 def _outlook_series(outlook: Outlook) -> Iterable[Series]:

@@ -105,12 +105,12 @@ def shortened(name: str, room: int) -> str:
 
 def all_shortened(names: Sequence[str], room: int) -> list[str]:
     """Names in so many cells each; those that would look alike lose first what they share."""
-    from labtui.results.charts import distinct
+    from labtui.results.charts import tell_apart
 
     short = [shortened(name, room) for name in names]
     for alike in {each for each in short if short.count(each) > 1}:
         places = [at for at, each in enumerate(short) if each == alike]
-        for at, name in zip(places, distinct([names[at] for at in places]), strict=True):
+        for at, name in zip(places, tell_apart([names[at] for at in places]), strict=True):
             short[at] = shortened(name, room)
     return short
 

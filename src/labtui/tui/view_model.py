@@ -120,11 +120,11 @@ class ViewModel:
             from labtui.lab.run_choice import results_of
             from labtui.results.catalogue import by_line, catalogue
             from labtui.results.charts import with_sizes
-            from labtui.results.rows import renamed
+            from labtui.results.rows import rename_models
             from labtui.session.labs import lab_results
 
             names = self.edition.names if self.edition is not None else {}
-            results = renamed(results_of(lab_results(self.state, self.edition), mine), names)
+            results = rename_models(results_of(lab_results(self.state, self.edition), mine), names)
             sizes = planned_sizes(self.edition.task(self.task_id) if self.edition is not None else None)
             marked = self.session.practice
             charts = tuple(with_sizes(c, sizes) for c in catalogue(results) if bool(c.mark) is marked)

@@ -19,7 +19,7 @@ from labtui.domain.run import run_numbers
 from labtui.results import charts as specs
 from labtui.results.charts import FAMILIES, ChartSpec, Point, make_chart, with_curves, with_sizes
 from labtui.results.numbers import bounds_source, bounds_text, percent_text
-from labtui.results.rows import ResultRow, of_rows
+from labtui.results.rows import ResultRow, with_rows
 from labtui.tui import format as words
 from labtui.tui.format import look_of, place_text, plain, shortened
 from labtui.tui.guidance import headline, instead_of_chart, sizes_of, unit_of
@@ -149,7 +149,7 @@ def spot_of(view: View, spec: ChartSpec | None, name: str, x: float | None) -> S
     point = next((each for each in points if each.x == x), start)
     row = next((row for row in view.charted if any(run.run_id == point.run for run in row.members)), None)
     places = [(each.run_id, each.line) for each in row.origins if each.run_id] if row is not None else []
-    own = point.line or spec.family in specs.OF_WHOLE  # of no epoch
+    own = point.line or spec.family in specs.WHOLE_TRAINING  # of no epoch
     run, number = (point.run, point.line) if own else places[-1] if places else (None, None)
     return Spot(at, point, row, view.every.get(run or 0), number)
 
@@ -208,14 +208,14 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     def _panel(self, spec: ChartSpec) -> ChartSpec:
         """The panel of the chosen line, and of its series that the cursor is on; a chart without panels itself."""
-        mine = [each for each in specs.panels_of(spec) if self._only and shows(each, self._only)]
+        mine = [each for each in specs.screen_panels(spec) if self._only and shows(each, self._only)]
         panel = specs.panel_of(spec, name=self._line)
         return panel if panel in mine or not mine else mine[0]
 
     def _find(self, view: View) -> Shown:
         """What is to be shown of a view, as chosen."""
         # a chart with panels shows the chosen line among the others, in grey
-        panels = {each.family: each for each in view.charts if specs.panels_of(each)[1:]}
+        panels = {each.family: each for each in view.charts if specs.screen_panels(each)[1:]}
         chosen = view.alone.get(self._only, lambda: view.charts)()
         every = in_turn(view, (panels.get(each.family, each) for each in chosen))
         name = self._chosen or first_view(view, every)
@@ -235,7 +235,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         if self._law and not no_law and chart is not None and chart.family == "speedup":
             series = (*chart.series, *(each for each in laws[0].series if each.role == "fit"))
             drawn["speedup"] = with_curves(replace(chart, series=series, message=laws[0].message))
-        parts = specs.panels_of(whole[name]) if name in whole else []
+        parts = specs.screen_panels(whole[name]) if name in whole else []
         together = [tab for tab in VIEWS if tab != "training" and (tab in drawn or can_fill(view, tab))]
         return Shown(
             name=name,
@@ -362,7 +362,7 @@ class ChartsPane(Pane, Container, can_focus=True):
             lines = [each for chart in view.alone[self._only]() for each in chart.measured]
             runs = {point.run for each in lines for point in each.points}
             rows = [row for row in view.charted if any(run.run_id in runs for run in row.members)]
-            view = replace(view, results=of_rows(view.results, rows))
+            view = replace(view, results=with_rows(view.results, rows))
         return empty_chart(view, name)
 
     def _views_text(self) -> Text:

@@ -159,7 +159,7 @@ def scale_of(spec: ChartSpec, rows: int) -> RowScale:
     # closer accuracies would look far apart
     spare = max(0.0, 0.01 - (high - low)) / 2 if spec.x_axis == "batch" else 0.0
     low, high = low - spare, high + spare
-    low = specs.lowest(spec, low) if bars or spec.unit != "×" else low
+    low = specs.y_floor(spec, low) if bars or spec.unit != "×" else low
     high = max(high, 1.0) if spec.percent and spec.compares else high
     return row_scale(low, high, rows, above=int(bars))
 

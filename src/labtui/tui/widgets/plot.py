@@ -213,7 +213,7 @@ class _Drawing:
 
     def _name_groups(self, groups: Mapping[float, str]) -> None:
         """Write what bars side by side share below the middle of these."""
-        short = dict(zip(groups, specs.distinct(list(groups.values())), strict=True))
+        short = dict(zip(groups, specs.tell_apart(list(groups.values())), strict=True))
         for name, of in groupby(sorted(short), key=short.__getitem__):
             columns = list(map(self._column, of))
             text = shortened(name, len(columns) * self.columns // len(self.xs) - 1)

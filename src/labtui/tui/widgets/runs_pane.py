@@ -14,7 +14,7 @@ from labtui.domain.model import RunPhase
 from labtui.domain.run import run_numbers
 from labtui.domain.tuning import distinguishing_words
 from labtui.results.charts import ChartSpec, Series
-from labtui.results.measured import validated
+from labtui.results.measured import val_accuracy
 from labtui.tui import format as words
 from labtui.tui.format import NOTHING, PHASE_ROLES, all_shortened
 from labtui.tui.guidance import blamed, ended_as_asked, headline, remedy, result, sizes_of, unit_of
@@ -237,7 +237,7 @@ def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, st
     from labtui.results.cost import training_hours_text
     from labtui.results.numbers import memory_text, percent_text, rate_text, ratio_text, time_text, whole_text
 
-    spec, row, accuracy = line.run.used, line.row, validated(line.run)
+    spec, row, accuracy = line.run.used, line.row, val_accuracy(line.run)
     role = getattr(styles, PHASE_ROLES.get(line.shown_phase, "quiet"))
     cost = 0.0 if line.live or "n_gpus" in spec.unknown else line.run.gpu_hours(spec.n_gpus)
     cells: dict[str, str | Text] = {
@@ -365,7 +365,7 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
         if values:
             first, last = (f"{x:.2f}" if name == "loss" else percent_text(x) for x in (values[0], values[-1]))
             facts.append((name, last, f" from {first}" if len(values) > 1 else ""))
-    facts += [("val. acc", percent_text(share), "")] if (share := validated(run)) is not None else []
+    facts += [("val. acc", percent_text(share), "")] if (share := val_accuracy(run)) is not None else []
     if run.total_seconds is not None:
         facts.append(("training", f"{whole_text(run.total_seconds)} s", " in all"))
     if run.gpu_memory is not None:
