@@ -490,7 +490,7 @@ def test_more_than_four_lines_become_panels():
     assert names[0] == "3 line 7" and len(names) == 5 and not seven.texts
     study = published_lab(load_edition("thesis-2019")).results
     twice = replace(study.rows[-1], members=(mine := study.rows[-1].members[0], replace(mine, task_id="")))
-    assert f" ({mine.who})" in text_table([twice], PRECISE), "the accuracy is that of one run"
+    assert f" ({mine.label})" in text_table([twice], PRECISE), "the accuracy is that of one run"
     assert "Pooled with run" in run_notes(twice.members)[0]
     assert " ".join(title_facts(study)[0]).endswith("last epoch, ResNet50 (tiny-224, linear) on 1 GPU")
     fact, titles = title_facts(study)[1], {chart.family: chart.message for chart in lab_charts(study)}

@@ -286,13 +286,13 @@ def test_a_cancellation_is_stored_before_slurm_is_asked_and_asked_by_the_next_pr
     first.session.close()
     second = open_bench(first.cluster)
     second.run(30, lambda: second.cluster.jobs["100"].state == "CANCELLED")
-    assert only(second).cancelling and View.of(second.session).every[1].word in ("cancelling", "cancelled")
+    assert only(second).cancelling and View.of(second.session).runs[1].word in ("cancelling", "cancelled")
 
 
 def test_what_was_seen_before_a_connection_says_its_age_until_the_queue_was_read(bench):
     submitted(bench)
     bench.cluster.start("100")
-    bench.run(60, lambda: View.of(bench.session).every[1].word == "starting")
+    bench.run(60, lambda: View.of(bench.session).runs[1].word == "starting")
     bench.cluster.reachable = bench.cluster.connected = False
     asked = bench.clock.wall()
     bench.run(30, lambda: bench.session.state.connection.status == "offline")
@@ -302,12 +302,12 @@ def test_what_was_seen_before_a_connection_says_its_age_until_the_queue_was_read
     assert bench.session.state.connection.since == lost, "the attempts meanwhile are no new loss"
     bench.cluster.reachable = True
     bench.run(90, lambda: bench.session.state.connection.status == "online")
-    assert View.of(bench.session).every[1].word == "starting", "as last known until the first answer"
+    assert View.of(bench.session).runs[1].word == "starting", "as last known until the first answer"
     read = bench.session.state.refreshed_at
-    later = View.of(bench.session, now=bench.clock.wall() + 30).every[1]
+    later = View.of(bench.session, now=bench.clock.wall() + 30).runs[1]
     assert later.word == f"unknown since {clock(read)}", "none came"
     assert bench.session._store.load().refreshed_at == read, "a new start knows it"
-    bench.run(90, lambda: View.of(bench.session).every[1].word == "starting")
+    bench.run(90, lambda: View.of(bench.session).runs[1].word == "starting")
 
 
 @pytest.mark.parametrize(("minutes", "changes", "refusal_text"), [

@@ -79,7 +79,7 @@ def test_a_second_process_says_what_the_window_says(bench, beside):
     wait_until(lambda: bench.session.state.connection.status == "offline", what="the outage")
     wait_until(lambda: beside._reload() or beside.state.connection.status == "offline", what="stored")
     late = bench.clock.wall() + 30
-    here, there = (View.of(each, now=late).every[1].word for each in (bench.session, beside))
+    here, there = (View.of(each, now=late).runs[1].word for each in (bench.session, beside))
     assert here == there and here.startswith("unknown since")
 
 
@@ -87,7 +87,7 @@ def test_a_second_window_says_that_the_first_one_was_closed(bench, beside):
     bench.session._store.lock.release()
     wait_until(lambda: beside.state.connection == WRITER_GONE, what="the end of the window")
     with Session.open(bench.path, start=False) as another:
-        another.choose(task="10.5")
+        another.keep_choice(task="10.5")
         wait_until(lambda: beside.state.choices == {"task": "10.5"}, what="what is stored since")
         assert beside.state.connection == WRITER_GONE, "whoever has the folder now, u opens it again"
     assert "Press u to connect here" in status_line(View.of(beside, now=bench.clock.wall()))[1]

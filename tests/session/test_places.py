@@ -27,7 +27,7 @@ singularity exec --nv {CONTAINER} python ResNet50.py --data {DATA}
 
 
 def preview_rules(bench: Bench) -> set[str]:
-    bench.session.look_at(bench.session.preview(draft(**PLACES), script=SCRIPT).unasked)
+    bench.session.look_at(bench.session.preview(draft(**PLACES), script=SCRIPT).unknown_paths)
     return {found.rule for found in bench.session.preview(draft(**PLACES), script=SCRIPT).findings}
 
 

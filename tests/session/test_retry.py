@@ -163,7 +163,7 @@ def test_a_students_own_file_goes_again_as_it_was_sent(bench):
     bench.run(20, bench.session.submit(*plan.drafts).done)
     plan.previews = plan.make_previews()
     assert "# sbatch gets --time=3, whatever the script says.\n\n#!/bin/bash" in script(plan, 0).plain
-    assert (plan.asked[0].time_limit_minutes, bench.cluster.options["101"]) == (3, ("--time=3",))
+    assert (plan.requests[0].time_limit_minutes, bench.cluster.options["101"]) == (3, ("--time=3",))
     assert batch_file(replace(draft.runs[0], arguments=("--epochs", "4")), "own.slurm") == "mine.py"
     bench.session._journal.change(run_ended(1, "oom"))
     with pytest.raises(UsageError, match="is set in own"):
@@ -179,14 +179,14 @@ def test_a_students_own_file_goes_again_as_it_was_sent(bench):
     plan = Plan(bench.session, bench.session.edition, "10.5", retry_after(bench.session, 1).drafts)
     plan.remake()
     plan.previews = plan.make_previews()
-    (wrong,) = (each for each in plan.found if each.finding.rule == "account")
+    (wrong,) = (each for each in plan.findings if each.finding.rule == "account")
     assert "+#SBATCH -A nct_000" in plan.difference(wrong)
     plan.make_fix(wrong)
     ((job, text),) = plan.scripts.items()
     plan.scripts[job] = text.replace("-t 10", "-t 5").replace("--n_gpus", "--epochs 4 --n_gpus")
     plan.previews = plan.make_previews()
     bench.settled(bench.session.submit(job, script=plan.scripts[job]), 20)
-    for told in (plan.asked[0], list(bench.session.state.submissions.values())[-1]):
+    for told in (plan.requests[0], list(bench.session.state.submissions.values())[-1]):
         assert (told.account, told.time_limit_minutes, told.runs[0].epochs) == ("nct_000", 5, 4)
 
 

@@ -151,7 +151,7 @@ def test_a_script_that_finds_no_gpu_before_its_first_line_ran_on_the_cpu_however
 def test_a_run_planned_for_a_gpu_that_had_none_is_on_the_cpu_everywhere(bench, asks, named):
     script = bench.session.preview(draft()).script.replace("#SBATCH --gres=gpu:1\n" * (not asks), "")
     script = script.replace("cpus-per-task=20", "cpus-per-task=40")
-    assert bench.session.preview(draft(), script=script).asked.gpus == asks
+    assert bench.session.preview(draft(), script=script).draft.gpus == asks
     bench.settled(bench.session.submit(draft(), script=script), 30)
     assert only(bench).cpus == 40, "as the student edited it"
     bench.cluster.start("100")

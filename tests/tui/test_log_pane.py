@@ -119,7 +119,7 @@ async def test_a_run_whose_job_went_on_opens_at_its_own_end(session):
         await pilot.press("home")
         await until(pilot, lambda: not tail.follow)
         session.feed(changes.started(4, first_line=line + 100))
-        await until(pilot, lambda: app.view.every[4].run.started)
+        await until(pilot, lambda: app.view.runs[4].run.started)
         assert app.view.run_id == 2, "whose lines are shown"
         await pilot.press("end")
         await until(pilot, lambda: "Run 4" in title(app), "whose lines come")

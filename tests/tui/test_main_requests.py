@@ -76,7 +76,7 @@ async def test_cancelling_asks_first_and_a_failure_is_a_sentence(filled_session)
         done = replace(last, outcome="completed")
         filled_session.feed(lambda state: state.with_runs([done]).with_job(token, over))
         await until(pilot, lambda: app.screen is app.main)  # it has ended while the question was open
-        await until(pilot, lambda: "Run 4 has ended." in text_of(app) and not app.view.every[4].live)
+        await until(pilot, lambda: "Run 4 has ended." in text_of(app) and not app.view.runs[4].live)
         assert len(filled_session.requests) == 2
         assert "ZeroDivisionError" in filled_session.folder.problem_log.read_text()
 
@@ -88,9 +88,9 @@ async def test_an_own_limit_is_checked_and_a_waiting_run_is_held(filled_session,
         for key in ("T", *"9999", "enter"):  # typed before the dialog stands
             app.post_message(Key(key, key if len(key) == 1 else None))
         await until(pilot, lambda: "it ends before that" in text_of(app))
-        token, job = app.view.every[4].run.token, app.view.every[4].job
+        token, job = app.view.runs[4].run.token, app.view.runs[4].job
         filled_session.feed(lambda state: state.with_submission(token, job=replace(job, elapsed_s=600.0)))
-        await until(pilot, lambda: app.view.every[4].job.elapsed_s == 600)
+        await until(pilot, lambda: app.view.runs[4].job.elapsed_s == 600)
         await pilot.press("backspace", "backspace", "backspace", "enter")
         await until(pilot, lambda: "10 min" in text_of(app), "what it has run by now")
         await pilot.press("x", "enter")

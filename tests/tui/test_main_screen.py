@@ -264,7 +264,7 @@ async def test_a_new_epoch_moves_row_and_charts_and_nothing_else(filled_session)
     async with screens(filled_session) as (app, pilot):
         table = app.main.query_one("#runs-table", KeyedTable)
         filled_session.feed(planned("lt000000000000000ff1", "10.5", 6, spec(gpus=2)))
-        await until(pilot, lambda: 6 in app.view.every and "2.53×" in text_of(app))
+        await until(pilot, lambda: 6 in app.view.runs and "2.53×" in text_of(app))
         app.choose_run(6)
         await until(pilot, lambda: "Runs 5, 6 wait." in text_of(app))
         assert "2.53× as fast" not in text_of(app), "the digits say it, once"
@@ -292,28 +292,28 @@ async def test_the_run_that_trains_is_selected_until_the_student_chooses_one(fil
     async with screens(filled_session) as (app, pilot):
         assert app.view.run_id == 4, "at first the run that trains"
         filled_session.feed(*live_run("lt000000000000000ff1", "10.5", 6, spec(gpus=1), "31339", 2))
-        await until(pilot, lambda: 6 in app.view_model.state.runs and 6 in app.view.every)
+        await until(pilot, lambda: 6 in app.view_model.state.runs and 6 in app.view.runs)
         assert app.view.run_id == 4, "it still trains"
         counts: list[tuple[bool, int]] = []
-        app.watch(app, "view", lambda view: counts.append((view.every[4].live, view.count("runs").done)))
+        app.watch(app, "view", lambda view: counts.append((view.runs[4].live, view.count("runs").done)))
         await pilot.press("l")
         filled_session.feed(changes.ended(4, "completed"))
-        await until(pilot, lambda: not app.view.every[4].live)
+        await until(pilot, lambda: not app.view.runs[4].live)
         assert app.view.run_id == 4, "a log that is read stays"
         await pilot.press("r")
         await until(pilot, lambda: app.view.run_id == 6)
         assert {*counts} == {(True, 2), (False, 3)}, "the tab's count changes with the row"
         filled_session.feed(changes.ended(6, "failed"))
-        await until(pilot, lambda: app.view.every[6].phase is RunPhase.FAILED and app.view.count("runs").full)
+        await until(pilot, lambda: app.view.runs[6].phase is RunPhase.FAILED and app.view.count("runs").full)
         assert app.view.run_id == 6, "though its task needs no other run"
         app.choose_run(3)
         filled_session.feed(changes.ended(6, "completed"))
-        await until(pilot, lambda: app.view.every[6].phase is RunPhase.DONE)
+        await until(pilot, lambda: app.view.runs[6].phase is RunPhase.DONE)
         assert app.view.run_id == 3
         monkeypatch.setattr(filled_session, "submit", send)
         await open_plan(app, pilot, again=True)
         await submit(pilot)
-        await until(pilot, lambda: 7 in app.view.every and app.view.run_id == 7 and app.screen is app.main)
+        await until(pilot, lambda: 7 in app.view.runs and app.view.run_id == 7 and app.screen is app.main)
         await pilot.press("l")
         await until(pilot, lambda: app.view.run_id == 6)  # the last that has a log, not the one that waits
         assert "jobs" not in filled_session.state.choices, "a run made again chooses no form"
@@ -355,7 +355,7 @@ async def test_what_another_program_writes_is_seen_by_the_checks(filled_session)
         items = [replace(each, stale=each.kind == "charts") for each in app.view.items]
         app.main.show(replace(app.view, checks={"10.5": replace(app.view.check, items=tuple(items))}))
         assert "Charts · 4 outdated" in text_of(app), "not 0/4 outdated, as if none were"
-        os.utime(write_log(filled_session, app.view.every[4].run.token, "Epoch 3/5\n"), (2**31, 2**31))
+        os.utime(write_log(filled_session, app.view.runs[4].run.token, "Epoch 3/5\n"), (2**31, 2**31))
         model.check_tasks(model.session.state)
         assert not model.deck_old, "the run still trains"
         filled_session.feed(changes.connection("offline", sentence="It is cut.", since=NOW - 999))

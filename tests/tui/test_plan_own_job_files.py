@@ -64,14 +64,14 @@ async def test_an_error_is_fixed_in_the_file_and_a_file_that_changed_is_read_aga
     async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
         await pilot.press("J", "3")
-        await until(pilot, lambda: ready(screen) and screen.found is not None)
+        await until(pilot, lambda: ready(screen) and screen.finding is not None)
         await pilot.press("f")
         await until(pilot, lambda: chooses(app) and "+#SBATCH --job-name" in text_of(app))
         await pilot.press("y")
         await until(pilot, lambda: ready(app.screen) and "Findings  none" in text_of(app))
         assert path.read_text() == TOLD and not session.requests, "the student's file is what a fix changes"
         path.write_text(wrong)
-        await until(pilot, lambda: ready(screen) and screen.found is not None)
+        await until(pilot, lambda: ready(screen) and screen.finding is not None)
         await pilot.press("s")
         await until(pilot, lambda: chooses(app) and "o  Override" in text_of(app))
         await pilot.press("o")

@@ -197,20 +197,20 @@ def test_an_ended_job_whose_log_is_not_read_is_not_running():
     run = one_run(1, spec(gpus=1), phase=RunPhase.RUNNING, started=True)
     ended = sent(JobPhase.FINISHED, slurm_state="TIMEOUT")
     view = seen(LabState(runs={1: run}, submissions={"lt1": ended}))
-    assert (view.every[1].phase, view.every[1].word) == (RunPhase.FAILED, "failed: time limit")
+    assert (view.runs[1].phase, view.runs[1].word) == (RunPhase.FAILED, "failed: time limit")
     killed = sent(JobPhase.FINISHED, slurm_state="OUT_OF_MEMORY")
     full = seen(LabState(runs={1: run}, submissions={"lt1": killed}))
-    assert full.every[1].word == "failed: node memory", "Slurm counts the node's memory, not a GPU's"
+    assert full.runs[1].word == "failed: node memory", "Slurm counts the node's memory, not a GPU's"
     for cpus, advice in (
         (20, "Raise --cpus-per-task, as"),
         (80, "It has all CPUs of a node: keep fewer images"),
     ):
         on_mn5 = seen(LabState(runs={1: run}, submissions={"lt1": replace(killed, cpus=cpus)}))
         on_mn5 = replace(on_mn5, profile=load_profile("mn5"))
-        assert advice in error_card(on_mn5, on_mn5.every[1], ROLES, 120).plain
+        assert advice in error_card(on_mn5, on_mn5.runs[1], ROLES, 120).plain
     other = sent(JobPhase.FINISHED, slurm_state="COMPLETED", seen_at=NOW)
     over = seen(LabState(runs={1: run}, submissions={"lt1": other}))
-    line, later = (replace(over, now=at).every[1] for at in (NOW + 9, NOW + 99))
+    line, later = (replace(over, now=at).runs[1] for at in (NOW + 9, NOW + 99))
     assert (line.word, later.word) == ("ending", "unknown (reading log)") and not later.cancellable
     assert (line.left_s, task_word(over), title_remark(over)) == (None, "ending", ""), "no clock goes on"
     aborted = replace(sent(JobPhase.RUNNING), token="lt2", run_ids=(2,), cancelling=True)
@@ -241,40 +241,44 @@ def test_the_time_left_goes_down_inside_an_epoch_and_is_at_most_what_the_job_has
         now = {"refreshed_at": NOW, "cluster_time": NOW, "connection": ConnectionState(status="online")}
         return seen(LabState(runs={1: in_epochs(*[NOW] * epochs)}, submissions={"lt1": job}, **now))
 
-    before, after = (replace(begun(), now=NOW + later).every[1].left_s for later in (0.0, ago))
+    before, after = (replace(begun(), now=NOW + later).runs[1].left_s for later in (0.0, ago))
     assert before is not None and after is not None and before - after == pytest.approx(ago)
     assert title_remark(begun()) == "", "not for 0:00"
-    late = replace(begun(), now=NOW + 300 * (not epochs)).every[1]
+    late = replace(begun(), now=NOW + 300 * (not epochs)).runs[1]
     left = {0: None, 1: pytest.approx(4 * 13.6), 3: 18.0}[epochs]
     assert late.left_s == left, "the first epoch is warm-up; the plan tells the rest until another is read"
     for run, said in (in_epochs(), "epoch 1"), (in_epochs(*[NOW] * 4), "epoch 5"):
         views = [seen(replace(begun().state, runs={1: run}), now=NOW + later) for later in (150.0, 300.0)]
-        bar, later = (state_text(each, each.every[1], ROLES, 21).plain for each in views)
+        bar, later = (state_text(each, each.runs[1], ROLES, 21).plain for each in views)
         assert bar == later and bar.startswith("━") and bar.endswith(f"─  {said}"), "as far as it was known"
         assert words.live_reason(views[0]) == "Run 1 is running."
     assert not epochs or " left on the practice clock." in words.live_reason(replace(begun(), factor=20.0))
     slow = replace((run := in_epochs(NOW)), epochs=(replace(run.epochs[0], seconds=Interval.exact(1000.0)),))
-    assert (seen(replace(begun().state, runs={1: slow})).every[1].left_s or 0) > 500, "all takes longer, then"
+    assert (seen(replace(begun().state, runs={1: slow})).runs[1].left_s or 0) > 500, "all takes longer, then"
     unseen = seen(LabState(runs={1: in_epochs()}, submissions={"lt1": sent(JobPhase.RUNNING)}))
-    assert unseen.every[1].left_s is None, "no clock stands still while it is not known when the job began"
+    assert unseen.runs[1].left_s is None, "no clock stands still while it is not known when the job began"
     limited = begun(time_limit_s=4.0)
-    shares = [replace(limited, now=NOW + later).every[1].share for later in (1.0, 3.0, 4.0)]
-    assert limited.every[1].left_s == 4.0 and shares == [0.25, 0.75, 1.0], "the bar goes to the limit"
-    assert state_text(limited, limited.every[1], ROLES, 21).plain.endswith("  0:04 to limit")
+    shares = [replace(limited, now=NOW + later).runs[1].share for later in (1.0, 3.0, 4.0)]
+    assert limited.runs[1].left_s == 4.0 and shares == [0.25, 0.75, 1.0], "the bar goes to the limit"
+    assert state_text(limited, limited.runs[1], ROLES, 21).plain.endswith("  0:04 to limit")
     past = replace(limited, now=NOW + 34)  # Slurm ends it a little later
     assert (title_remark(past), words.live_reason(past)) == (" for 0:34", "Run 1 is past its time limit.")
     for limit, warning in (102.0, ""), (100.5, "At this pace its time limit will end it in epoch 5 of 5."):
         runs = {1: in_epochs(*[NOW - 8] * 4)}  # its last epoch has a second left
         tight = replace(begun(start_time=NOW - 100, time_limit_s=limit).state, runs=runs)
-        assert words.limit_warning(seen(tight).every[1], seen(tight)) == warning
+        assert words.limit_warning(seen(tight).runs[1], seen(tight)) == warning
         cut = replace(tight, connection=ConnectionState(status="offline", sentence="Cut.", since=NOW + 0.25))
         for at in (1, 2, 9):
             later = seen(cut, now=NOW + at)
-            told = words.limit_warning(later.every[1], later), later.every[1].left_s, later.every[1].took_s
+            told = (
+                words.limit_warning(later.runs[1], later),
+                later.runs[1].left_s,
+                later.runs[1].took_s,
+            )
             assert told == (warning, min(0.75, limit - 100.25), 100.25), "no forecast while nothing is read"
         stuck = seen(tight, now=NOW + 11)
-        assert words.limit_warning(stuck.every[1], stuck) == "", "an epoch that is overdue foretells nothing"
-        assert (stuck.every[1].left_s, stuck.every[1].to_limit) == (0.0, True), "its limit stays true"
+        assert words.limit_warning(stuck.runs[1], stuck) == "", "an epoch that is overdue foretells nothing"
+        assert (stuck.runs[1].left_s, stuck.runs[1].to_limit) == (0.0, True), "its limit stays true"
     assert not View(state=past.state, loading=True).tasks and View(state=past.state).tasks, "with titles only"
 
 
@@ -286,11 +290,11 @@ def test_what_was_seen_before_this_connection_is_not_taken_for_now():
     state = LabState(runs={1: run}, submissions={"lt1": job}, refreshed_at=NOW - 80)
     opened = seen(replace(state, connection=ConnectionState(status="online", since=NOW - 5)))
     read = f"The queue was last read at {words.clock(NOW - 80)}; it is being read."
-    assert (opened.every[1].word, status_line(opened)) == ("running", ("", read)), "until the first answer"
+    assert (opened.runs[1].word, status_line(opened)) == ("running", ("", read)), "until the first answer"
     state = replace(state, connection=ConnectionState(status="online", since=NOW - 25))
     view = seen(state, checks=checks)
     unknown = f"unknown since {words.clock(NOW - 80)}"
-    assert view.every[1].word == unknown and task_word(view) == "unknown"
+    assert view.runs[1].word == unknown and task_word(view) == "unknown"
     assert next_step(view).reason == f"Run 1 is {unknown}.", "not: submit it again"
     later = one_run(2, spec(), token="lt2", task_id="10.6", phase=RunPhase.WAITING)
     waits = replace(sent(JobPhase.QUEUED), token="lt2", task_id="10.6", run_ids=(2,), job=None)
@@ -303,17 +307,17 @@ def test_what_was_seen_before_this_connection_is_not_taken_for_now():
     cut = ConnectionState(status="offline", sentence="It is cut.", since=NOW - 6)
     for connection, at in (state.connection, 40), (cut, 9), (replace(cut, since=0.0), 9):
         again = seen(replace(state, refreshed_at=NOW - at, connection=connection), checks=checks)
-        assert again.every[1].word == "running", "a short cut changes no state"
-    assert seen(replace(state, connection=cut)).every[1].word == unknown, "nor does it make an old answer new"
+        assert again.runs[1].word == "running", "a short cut changes no state"
+    assert seen(replace(state, connection=cut)).runs[1].word == unknown, "nor does it make an old answer new"
     done = {"10.5": replace(checks["10.5"], status="done")}
     assert task_word(seen(state, checks=done)) == "unknown", "as the row says, not 'done'"
     online = replace(state, connection=ConnectionState(status="online"))
-    assert seen(online).every[1].word == "running" and seen(online, read_only=True).every[1].word == unknown
+    assert seen(online).runs[1].word == "running" and seen(online, read_only=True).runs[1].word == unknown
     why_new = "Job 7: labtui does not know the state NEW."
     for base, phase, why in (state, JobPhase.QUEUED, ""), (online, JobPhase.UNKNOWN, why_new):
         told = seen(base.with_job("lt1", replace(job.job, phase=phase, slurm_state="NEW")))
-        assert words.why_it_waits(told, told.every[1]) == why
-    assert told.every[1].word == "unknown state NEW"
+        assert words.why_it_waits(told, told.runs[1]) == why
+    assert told.runs[1].word == "unknown state NEW"
 
 
 def test_the_title_counts_the_seconds_of_the_run_and_a_comparison_names_the_run_it_waits_for():
@@ -337,29 +341,29 @@ def test_a_job_that_is_held_and_one_that_failed_after_its_training_say_so():
     queued = one_run(1, spec(gpus=1), phase=RunPhase.QUEUED)
     pending = replace(sent(JobPhase.QUEUED, reason="JobHeldUser", start_estimate=NOW + 29), held=True)
     held = seen(LabState(runs={1: queued}, submissions={"lt1": pending}, refreshed_at=NOW, cluster_time=NOW))
-    assert held.every[1].word == "queued (held)"
-    told = words.why_it_waits(held, held.every[1]), words.live_reason(held)
+    assert held.runs[1].word == "queued (held)"
+    told = words.why_it_waits(held, held.runs[1]), words.live_reason(held)
     assert told == ("Job 7 is held. Press H to release it.", "Run 1 is queued (held).")
     refused = replace(pending, status=SubmissionStatus.SENDING, held=False, job=None, sentence="Refused: no.")
     waits = LabState(runs={1: replace(queued, phase=RunPhase.WAITING)}, submissions={"lt1": refused})
-    assert seen(waits).every[1].word == "waiting (checking)"
+    assert seen(waits).runs[1].word == "waiting (checking)"
     done = in_epochs(NOW, outcome="completed", phase=RunPhase.DONE)
     failed = sent(JobPhase.FINISHED, slurm_state="FAILED")
-    line = seen(LabState(runs={1: done}, submissions={"lt1": failed})).every[1]
+    line = seen(LabState(runs={1: done}, submissions={"lt1": failed})).runs[1]
     assert line.word == "done, its job failed" and "job failed" in state_text(held, line, ROLES, 40).plain
     late, hangs = (replace(failed, job=replace(failed.job, slurm_state=s)) for s in ("TIMEOUT", "RUNNING"))
     hangs = replace(hangs, job=replace(hangs.job, phase=JobPhase.RUNNING))
-    lines = [seen(LabState(runs={1: done}, submissions={"lt1": each})).every[1] for each in (late, hangs)]
+    lines = [seen(LabState(runs={1: done}, submissions={"lt1": each})).runs[1] for each in (late, hangs)]
     told = [(each.word, each.sign, each.cancellable) for each in lines]
     assert told == [("done, its job timed out", "✔", False), ("ending", "▶", True)], "as the keys for it say"
     assert task_word(seen(LabState(runs={1: done}, submissions={"lt1": hangs}))) == "ending"
     two = {1: done, 2: one_run(2, spec(gpus=2), outcome="oom", phase=RunPhase.FAILED)}
     both = LabState(runs=two, submissions={"lt1": replace(failed, run_ids=(1, 2))})
-    assert seen(both).every[1].word == "done"
+    assert seen(both).runs[1].word == "done"
     never = one_run(1, spec(gpus=1), outcome="failed", phase=RunPhase.FAILED)
     job = sent(JobPhase.FINISHED, slurm_state="FAILED", reason="BadConstraints")
     view = seen(LabState(runs={1: never}, submissions={"lt1": job}))
-    assert "No node can ever give" in error_card(view, view.every[1], ROLES, 90).plain
+    assert "No node can ever give" in error_card(view, view.runs[1], ROLES, 90).plain
 
 
 def test_an_own_run_without_a_model_is_called_by_its_job():
@@ -373,7 +377,7 @@ def test_an_own_run_without_a_model_is_called_by_its_job():
     view = seen(replace(state, submissions={"lt1": replace(job, run_ids=(1,)), "lt2": mine}))
     heads, rows = table_of(view, ROLES, 100)
     assert (heads[2].title, [str(row[2]) for row in rows.values()]) == ("name", ["ResNet50", "long"])
-    assert "model    ResNet50" in run_facts(view, view.every[2], (), ROLES).plain, "what its log names"
+    assert "model    ResNet50" in run_facts(view, view.runs[2], (), ROLES).plain, "what its log names"
     own = one_run(1, spec(), token="lt1", task_id="")
     mine = {1: one_run(1, spec(gpus=4), task_id=""), 2: replace(own, run_id=2)}
     assert [*table_of(seen(LabState(runs=mine), task_id=""), ROLES, 100)[1]] == ["1", "2"], "as they came"
@@ -392,7 +396,7 @@ def test_runs_that_are_held_are_what_is_to_be_done_and_failed_ones_say_each_thei
     waits = replace(sent(JobPhase.QUEUED), status=SubmissionStatus.WAITING, job=None, held=True)
     view = seen(LabState(runs={1: run}, submissions={"lt1": waits}))
     step = next_step(view)
-    assert view.every[1].word == task_word(view) == "waiting (held)"
+    assert view.runs[1].word == task_word(view) == "waiting (held)"
     assert (step.label, step.reason) == ("Release the runs", "Run 1: held. Press H to release.")
     one, two = (replace(waits, run_ids=(n,), held=False, cancelling=n == 1) for n in (1, 2))
     state = LabState(runs={1: run, 2: replace(run, run_id=2, token="2")}, submissions={"lt1": one, "2": two})
@@ -411,10 +415,10 @@ def test_runs_that_are_held_are_what_is_to_be_done_and_failed_ones_say_each_thei
     assert [line.word for line in again.lines] == ["failed: node failure", *never], "no other word later"
     ended[3] = replace(ended[3], diagnosis=(lost,))  # the job's lines are of all that had not begun
     told = seen(LabState(runs=ended, submissions={"lt1": job}))
-    card = error_card(told, told.every[3], ROLES, 90).plain
+    card = error_card(told, told.runs[3], ROLES, 90).plain
     assert "Run 3 never started.\n  Run 1 of the same job failed: node failure." in card and "7" not in card
     full = TaskCheck(task_id="10.5", status="done", items=(CheckItem("", kind="runs"),), missing="")
-    assert not guidance.remedy(replace(told, checks={"10.5": full}), told.every[3]).label, (
+    assert not guidance.remedy(replace(told, checks={"10.5": full}), told.runs[3]).label, (
         "others did its work"
     )
     (other, own) = (read_as(replace(told, chosen=number), "out") for number in (3, 1))
@@ -424,7 +428,7 @@ def test_runs_that_are_held_are_what_is_to_be_done_and_failed_ones_say_each_thei
 
 def model_of(state: LabState) -> ViewModel:
     told = {"practice": False, "read_only": False, "profile": None, "clock": FrozenClock()}
-    model = ViewModel(SimpleNamespace(state=state, choose=dict, **told))  # type: ignore[arg-type]
+    model = ViewModel(SimpleNamespace(state=state, keep_choice=dict, **told))  # type: ignore[arg-type]
     model.choose_task("10.5")
     model.edition, model.loaded = EDITION, True
     return model
@@ -462,7 +466,7 @@ def test_a_run_that_is_done_counts_no_more_seconds(phase):
     job = sent(phase, start_time=NOW - 100, end_time=NOW + 1)
     view = seen(LabState(runs={1: run}, submissions={"lt1": job}))
     said = "ending" if phase is JobPhase.RUNNING else "done in 1:40"
-    assert (state_text(view, view.every[1], ROLES, 26).plain, view.every[1].took_s) == (said, 100.0)
+    assert (state_text(view, view.runs[1], ROLES, 26).plain, view.runs[1].took_s) == (said, 100.0)
 
 
 def test_gpu_hours_are_those_that_are_known_so_that_they_never_fall():
@@ -470,7 +474,7 @@ def test_gpu_hours_are_those_that_are_known_so_that_they_never_fall():
     run = one_run(started=True, phase=RunPhase.RUNNING)
     read = {"refreshed_at": NOW - 60, "cluster_time": NOW - 60}
     view = seen(LabState(runs={1: run}, submissions={"lt1": job}, **read))
-    assert (view.every[1].took_s, gpu_hours(view)) == (100.0, pytest.approx(4 * 40 / 3600))
+    assert (view.runs[1].took_s, gpu_hours(view)) == (100.0, pytest.approx(4 * 40 / 3600))
     practised = replace(view.state, submissions={"lt1": replace(job, practice=True)})
     assert gpu_hours(replace(view, state=practised)) == 4 * run.trained_s / 3600, "of its epochs alone"
     gone = ConnectionState(sentence="Lost.", hint="Start it.")
@@ -551,7 +555,7 @@ def test_a_cancelled_job_is_told_in_the_list_and_in_words():
     first, other, *_ = (plan.spec for plan in chapter.task("11.2").runs)  # type: ignore[union-attr]
     made = {7: one_run(7, other, phase=RunPhase.FAILED), 8: one_run(8, first, outcome="completed")}
     view = View(state=LabState(runs=made), edition=chapter)
-    assert [line.run_id for line in view.failures("11.2", view.every.values())] == [7], "8 has another batch"
+    assert [line.run_id for line in view.failures("11.2", view.runs.values())] == [7], "8 has another batch"
     done = replace(own, run_id=1, outcome="completed", phase=RunPhase.DONE)
     files = {"b": replace(sent(JobPhase.FINISHED), job_file="b.slurm")}
     mine = LabState(runs={1: done, 2: replace(own, run_id=2), 9: replace(own, token="b")}, submissions=files)
@@ -681,7 +685,7 @@ def test_a_run_that_ended_without_an_epoch_is_named_in_the_results():
     ]
     view = seen(LabState(runs=runs), chosen=4)
     assert guidance.instead_of_chart(view).startswith("Run 4 is in no chart: no epoch time was read")
-    assert "Not counted: no epoch time" in run_facts(view, view.every[4], (), ROLES).plain
+    assert "Not counted: no epoch time" in run_facts(view, view.runs[4], (), ROLES).plain
     two = in_epochs(NOW - 9, NOW, what=spec(gpus=2), outcome="completed", phase=RunPhase.DONE)
     later = seen(LabState(runs={1: two, 2: one_run(2, phase=RunPhase.RUNNING, started=True)}))
     assert guidance.instead_of_chart(later) == "Run 2 is running. The speedup comes with run 2 (one GPU)."
@@ -730,7 +734,7 @@ def test_after_an_out_of_memory_the_plan_s_batch_is_advised_where_the_run_s_was_
     online = ConnectionState(status="online")
     own = {"lt1": replace(sent(JobPhase.FINISHED), job_file="mine.slurm" * (batch == 0))}
     view = seen(LabState(runs={1: run}, submissions=own, connection=online))
-    card = error_card(view, view.every[1], ROLES, 80).plain
+    card = error_card(view, view.runs[1], ROLES, 80).plain
     assert next_step(view).label == "Run again" and "R  Run again " in card and advice in card
 
 
@@ -783,9 +787,9 @@ def test_a_run_that_is_meant_to_fail_asks_for_nothing_and_rates_have_their_unit(
     online = ConnectionState(status="online")
     fifteen = {"edition": load_edition("hpc4ai-ch15"), "task_id": "15.2", "checks": {"15.2": check}}
     view = View(state=LabState(runs={1: run}, connection=online), chosen=1, now=NOW, **fifteen)
-    card = error_card(view, view.every[1], ROLES, 80).plain
+    card = error_card(view, view.runs[1], ROLES, 80).plain
     assert "This is what the task asks for." in card and "R  Run again" not in card
-    row = state_text(view, view.every[1], ROLES, 60).plain
+    row = state_text(view, view.runs[1], ROLES, 60).plain
     assert row == "failed: out of memory, as the task asks" and guidance.unit_of(view) == "tokens", "no log"
     runs = {n: replace(done, run_id=n, task_id=f"15.{n}") for n in (1, 2, 3)}
     compared = View(state=LabState(runs=runs), **(fifteen | {"task_id": "15.3"})).lines
@@ -816,33 +820,33 @@ def oom_and_done() -> LabState:
 @pytest.mark.parametrize("width", [78, 86])
 def test_the_quote_of_a_failed_run_is_whole_and_the_bar_stands_before_each_of_its_lines(width):
     view = seen(oom_and_done())
-    card = error_card(view, view.every[1], ROLES, width).plain
+    card = error_card(view, view.runs[1], ROLES, width).plain
     assert all(len(line) <= width for line in card.splitlines())
     quote = card.partition("\n\n")[0].splitlines()
     assert all(line.startswith("▌ ") and len(line) <= width for line in quote)
     said = " ".join(line.removeprefix("▌ ") for line in quote[:-1])
-    assert said.split() == view.every[1].run.diagnosis[0].text.split()
+    assert said.split() == view.runs[1].run.diagnosis[0].text.split()
     both = seen(replace(view.state, runs={**view.state.runs, 5: replace(view.state.runs[4], run_id=5)}))
-    assert ", run 4 or 5\n" in error_card(both, both.every[5], ROLES, width).plain, "not whose it is"
+    assert ", run 4 or 5\n" in error_card(both, both.runs[5], ROLES, width).plain, "not whose it is"
     assert read_as(replace(both, chosen=5), "out") == {9: "run 4 or 5  error"}, "as the card says"
 
 
 def test_a_size_that_is_done_with_a_smaller_batch_asks_for_nothing():
     view = seen(oom_and_done())
-    card = error_card(view, view.every[1], ROLES, 80).plain
+    card = error_card(view, view.runs[1], ROLES, 80).plain
     assert "Run 3 trained with a batch of 2,048 per GPU." in card and "R  Run again" not in card
     assert "Open the log" not in card, "there is no job"
     same = guidance.NextStep("", "Run 3 is the same again, and is done.")
-    assert guidance.remedy(view, view.every[2]) == same
+    assert guidance.remedy(view, view.runs[2]) == same
     trains = replace(view.state.runs[3], outcome=None, phase=RunPhase.RUNNING)
     now = seen(replace(view.state, runs={**view.state.runs, 3: trains}))
-    assert guidance.remedy(now, now.every[2]).reason.startswith("Run 3 is the same again, and is ")
+    assert guidance.remedy(now, now.runs[2]).reason.startswith("Run 3 is the same again, and is ")
     assert not guidance.runs_again(view), "selected, but nothing misses it"
     check = TaskCheck(task_id=view.task_id, status="open", items=(CheckItem("", kind="runs"),), missing="")
     full = replace(view, checks={view.task_id: check})
-    assert guidance.remedy(full, view.every[4]) == guidance.NextStep("", "The task needs no other run.")
+    assert guidance.remedy(full, view.runs[4]) == guidance.NextStep("", "The task needs no other run.")
     none = replace(view, profile=replace(load_profile("mn5"), gpus_per_node=0))
-    assert "this run needs another cluster" in guidance.remedy(none, view.every[1]).reason
+    assert "this run needs another cluster" in guidance.remedy(none, view.runs[1]).reason
     open_ = {view.task_id: replace(check, items=(CheckItem("", "None.", kind="runs", run=spec()),))}
     bare = replace(none, state=LabState(), checks=open_)
     page = task_page(bare, ROLES, 90, whole=False).plain
@@ -858,7 +862,7 @@ def test_what_a_log_says_of_the_whole_training_stands_beside_the_chart():
     last = replace(told.epochs[-1], metrics={"accuracy": 0.746, "val_accuracy": 0.709, "val_top1": 70.9})
     view = seen(LabState(runs={1: replace(told, epochs=(*told.epochs[:-1], last))}))
     assert table_of(view, ROLES, 86)[1]["1"][-4:-1] == ["0.008", "525 s", "53"]
-    facts = run_facts(view, view.every[1], (), ROLES).plain
+    facts = run_facts(view, view.runs[1], (), ROLES).plain
     assert "training 525 s in all" in facts and "GPU mem. 53 GiB" in facts
     timed = seen(LabState(runs={1: one_run(program="jacobi", epochs=(sample(1),))}))
     assert read_as(timed, "out") == {11: "9.00 s"}, "a program's time counts"

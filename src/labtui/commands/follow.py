@@ -50,7 +50,7 @@ def run_log(args: argparse.Namespace) -> int:
     with OpenLab(args, view_only=True, follows="log" if args.follow else "") as lab:
         record = run_of(lab.state, args.run)
         printer, sent = _LogPrinter(), record.phase is not RunPhase.WAITING
-        if args.follow and (lab.session.elsewhere or (sent and not lab.session.read_only)):
+        if args.follow and (lab.session.open_elsewhere or (sent and not lab.session.read_only)):
             lab.session.start()
             lab.session.watch_logs({record.token})
             if record.phase in PENDING:
@@ -77,7 +77,7 @@ def run_log(args: argparse.Namespace) -> int:
 
 def _why_no_log(lab: OpenLab, run: RunState, stream: Stream) -> str:
     item, name = lab.state.submissions[run.token], f"run {run.run_id}"
-    why = waiting_reason(lab.state, lab.session.profile, item, served=lab.session.elsewhere)
+    why = waiting_reason(lab.state, lab.session.profile, item, served=lab.session.open_elsewhere)
     if run.phase is RunPhase.QUEUED or (item.job is None and why):
         return f"Run {run.run_id} has no log. {why or 'Its job waits in the queue.'}"
     err = lab.session.log_path(run.token, "err")
@@ -146,7 +146,7 @@ def run_watch(args: argparse.Namespace) -> int:
             say(_OVER if lab.state.runs else _NO_RUN)
         else:
             lab.session.start()
-            if not lab.session.elsewhere and (why := lab.session.why_read_only) is not None:
+            if not lab.session.open_elsewhere and (why := lab.session.why_read_only) is not None:
                 raise why  # nothing would ever change
             lab.session.watch_logs(set(lab.state.submissions))
             open_runs = describe_open_runs(View.of(lab.session))
@@ -170,7 +170,7 @@ def run_watch(args: argparse.Namespace) -> int:
 def describe_open_runs(view: View) -> str:
     """``Run 6 is running. Runs 7, 8 are waiting.``, for example."""
     groups: dict[str, list[int]] = {}
-    for line in view.every.values():
+    for line in view.runs.values():
         if line.phase in OPEN:
             groups.setdefault(line.word, []).append(line.run_id)
     told = (f"{run_numbers(ids)} {'is' if len(ids) == 1 else 'are'} {word}." for word, ids in groups.items())

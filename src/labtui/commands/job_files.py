@@ -55,7 +55,7 @@ def job_line(preview: Preview, names: Mapping[str, str]) -> str:
     from labtui.results.cost import hours_text
     from labtui.tui.format import range_text
 
-    draft, seconds, hours = preview.asked, preview.seconds, preview.gpu_hours
+    draft, seconds, hours = preview.draft, preview.seconds, preview.gpu_hours
     expected, cost = ", expected time not known", ""
     if seconds is not None:
         expected = f", expected {range_text(seconds, like=60)} min"  # minutes, as the limit

@@ -60,10 +60,10 @@ def run_queue(args: argparse.Namespace) -> int:
             _refresh(lab, all_jobs=args.all)
         results, edition, read_at = lab.session.results(), lab.session.edition, lab.state.refreshed_at
         view = View.of(lab.session, edition=edition, results=results)
-        if not args.json and any(line.phase in ENDED_BADLY for line in view.every.values()):
+        if not args.json and any(line.phase in ENDED_BADLY for line in view.runs.values()):
             view = terminal.checked(lab, view)
-        served = lab.session.elsewhere and lab.state.connection != WRITER_GONE
-        rows = [_row(view, line, lab.session.profile, served) for line in view.every.values()]
+        served = lab.session.open_elsewhere and lab.state.connection != WRITER_GONE
+        rows = [_row(view, line, lab.session.profile, served) for line in view.runs.values()]
         if args.json:
             own = {"runs": rows, "spent": lab_cost(lab.state)}
             print_json({"refreshed_at": read_at} | ({"jobs": lab.session.my_jobs()} if args.all else own))
@@ -124,12 +124,12 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
         say("Nothing has been submitted yet: `labtui submit TASK`.")
         return
     names = view.edition.names if view.edition is not None else {}
-    specs = [view.state.called(line.run, names) for line in view.every.values()]
+    specs = [view.state.called(line.run, names) for line in view.runs.values()]
     options = distinguishing_words([spec.tuning for spec in specs])
     several = len({spec.data_set for spec in specs}) > 1
     grid, below = [["run", "task", "name", "device", "batch/GPU", "state", "epochs", "note", "job", ""]], [""]
     for row, spec, words in zip(rows, specs, options, strict=True):
-        job, line = row["job"] or {}, view.every[row["run"]]
+        job, line = row["job"] or {}, view.runs[row["run"]]
         done = row["outcome"] == "completed"  # the state of its job may come from another run
         counted = row["epochs"]["read"] or not done
         epochs = f"{row['epochs']['read']}/{row['epochs']['planned'] or '?'}" if counted else ABSENT
@@ -322,12 +322,12 @@ def run_retry(args: argparse.Namespace) -> int:
     with OpenLab(args) as lab:
         proposal = retry_after(lab.session, args.run, same=args.same, minutes=args.time)
         view = View.of(lab.session)
-        line = view.every[args.run]
+        line = view.runs[args.run]
         told = f"Run {args.run} is done." if line.run.outcome == "completed" else trained_again(view, line)
         if told and not (args.yes or args.dry_run or args.show_commands or terminal.at_terminal()):
             say_error(failure("run-done", told=told))
             return 1
         for other in known_runs(lab.session, lab.state.runs[args.run].task_id, proposal.drafts).values():
             if other.outcome is None:
-                raise failure("same-waits", run=other.run_id, word=view.every[other.run_id].word)
+                raise failure("same-waits", run=other.run_id, word=view.runs[other.run_id].word)
         return send(lab, args, list(proposal.drafts), proposal.sentence)

@@ -105,7 +105,7 @@ def send(lab: OpenLab, args: argparse.Namespace, drafts: list[SubmissionDraft], 
         what = _what_to_correct(args, drafts[0], errors)
         say(f"Nothing was submitted. Correct {what}, or override it: --force REASON.")
         return 1
-    if lab.session.elsewhere and any(each.unasked for each in previews):
+    if lab.session.open_elsewhere and any(each.unknown_paths for each in previews):
         say("Not checked on the cluster: the other labtui has no connection now.")
     must_ask = (found or warnings or sentence) and not (args.force or args.yes)
     if must_ask and not confirm("Submit this?"):
@@ -131,7 +131,7 @@ def _ask_paths(lab: OpenLab, drafts: list[SubmissionDraft]) -> LabError | None:
     try:
         lab.session.start()
         lab.wait_online()
-        paths = [path for draft in drafts for path in lab.session.preview(draft).unasked]
+        paths = [path for draft in drafts for path in lab.session.preview(draft).unknown_paths]
         answer = lab.session.look_at(tuple(dict.fromkeys(paths)))
         if answer is not None:
             answer.result(timeout=60)
@@ -177,7 +177,7 @@ def _missing_drafts(session: Session, drafts: list[SubmissionDraft], *, ask: boo
         return drafts
     view = View.of(session)
     for spec, run in done.items():
-        word = view.every[run.run_id].word
+        word = view.runs[run.run_id].word
         say(f"{spec.called(session.edition.names).label}: run {run.run_id} is {word}.")
     if left := [row for row in rows_of(drafts) if row.spec not in done]:
         return list(drafts_from(left, drafts, None, session.edition, session.profile))
@@ -220,7 +220,7 @@ def _show_dry_run(
     else:
         for preview, answer in jobs:
             print_line(f"# {job_files.job_line(preview, lab.session.edition.names)}")
-            if options := preview.asked.options:
+            if options := preview.draft.options:
                 print_line(f"# sbatch gets {' '.join(options)}, whatever the script says.")
             print(preview.script.rstrip())
             for item in preview.files:
@@ -253,7 +253,7 @@ _DRAFT_FIELDS = "form job_name account qos partition nodes gpus cpus time_limit_
 
 
 def _row(preview: Preview, answer: SbatchAnswer | None) -> dict[str, Any]:
-    row = {"task": preview.asked.task_id} | fields_of(preview.asked, _DRAFT_FIELDS)
+    row = {"task": preview.draft.task_id} | fields_of(preview.draft, _DRAFT_FIELDS)
     row |= fields_of(preview, "script files seconds gpu_hours")
     row["findings"] = list(map(job_files.finding_row, preview.findings))
     row["test_only"] = answer and {"ok": answer.ok, "kind": answer.key} | msgspec.to_builtins(answer)
@@ -275,7 +275,7 @@ def _submit(
     before = set(lab.state.submissions)
     futures = [lab.session.submit(draft, accepted=each) for draft, each in zip(drafts, accepted, strict=True)]
     tokens = [token for token in lab.state.submissions if token not in before]
-    if lab.session.elsewhere:
+    if lab.session.open_elsewhere:
         tokens = [future.result() for future in futures]
     runs, task = plural(sum(len(draft.runs) for draft in drafts), "run"), drafts[0].task_id or "no task"
     say(f"Submitting {runs} in {plural(len(drafts), 'job')} for {task} ...")
@@ -303,13 +303,13 @@ def _submit(
         say_error(trouble)
     statuses = Counter(row["status"] for row in rows)
     sender = "`labtui` or `labtui watch`"
-    if lab.session.elsewhere:  # which may be a command that ends soon
+    if lab.session.open_elsewhere:  # which may be a command that ends soon
         sender = "the other labtui (or `labtui watch`, once that is closed)"
     if waiting := statuses["waiting"]:
         say(f"Not sent yet: {plural(waiting, 'job')}; {sender} sends what waits.")
     if unanswered := statuses["unknown"] + statuses["sending"]:
         say(f"No answer yet for {plural(unanswered, 'job')}: {sender} looks for it and never sends it twice.")
-    return exit_code(set(statuses), trouble, elsewhere=lab.session.elsewhere)
+    return exit_code(set(statuses), trouble, elsewhere=lab.session.open_elsewhere)
 
 
 def exit_code(statuses: set[str], trouble: LabError | None, *, elsewhere: bool) -> int:

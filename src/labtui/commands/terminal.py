@@ -237,7 +237,7 @@ class OpenLab:
 
     def __exit__(self, kind: object, *exc: object) -> None:
         """Close the session, but not before Slurm has answered what this process has begun to send."""
-        if kind is None and not self.session.elsewhere:
+        if kind is None and not self.session.open_elsewhere:
             online = ("online", "stale")
             sending = SubmissionStatus.SENDING
             self.wait(lambda state: state.connection.status not in online or not state.in_status(sending))
@@ -281,7 +281,7 @@ class OpenLab:
 
     def refresh(self, *, limit_s: float = 60.0) -> None:
         """Have the queue read once, by the process that has the folder, and wait for it."""
-        before = self.state.refreshed_at if self.session.elsewhere else self.state.connection.since
+        before = self.state.refreshed_at if self.session.open_elsewhere else self.state.connection.since
         self.session.refresh()
 
         def done(state: LabState) -> bool:

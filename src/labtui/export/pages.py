@@ -121,7 +121,7 @@ def _other_runs(contents: LabContents) -> Iterable[Page]:
     if charts or blocks:
         runs = sorted((run for row in results.rows for run in row.members), key=lambda run: run.run_id or 0)
         found = grouped((run for run in runs if run.task_id), lambda run: run.task_id)
-        sent = (f"Sent for {task}: {', '.join(run.who for run in mine)}." for task, mine in found.items())
+        sent = (f"Sent for {task}: {', '.join(run.label for run in mine)}." for task, mine in found.items())
         warnings = (" ".join(["No task of the lab plans these runs.", *sent]),)
         page = Page(title="Runs that no task plans", kicker="Other runs", charts=charts, blocks=blocks)
         page = replace(page, note=_ends(results), warnings=warnings, numbers=tuple(_provenance(results)))

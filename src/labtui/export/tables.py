@@ -34,7 +34,7 @@ def readings_table(results: Results) -> Table:
     compared = any(row.speedup is not None and (row.n_gpus or 0) > 1 for row in shown)
     ratios = (numbers.SPEEDUP, numbers.EFFICIENCY) if compared else ()
     costs = cost_columns(shown)
-    learned = (numbers.ACCURACY,) if shown and all(row.learns for row in shown) else ()
+    learned = (numbers.ACCURACY,) if shown and all(row.has_policy for row in shown) else ()
     precise = numbers.columns_of(shown, (*_PRECISE, *learned, *costs, *ratios))
     printed = numbers.columns_of(shown, numbers.PRINTED[: None if compared else 2]) if not costs else ()
     device = numbers.Column("", lambda row: numbers.device_text(row) + ", so far" * row.live, number=False)
@@ -118,7 +118,7 @@ def source_rows(row: ResultRow) -> Iterable[tuple[str, str, str, str, str]]:
     name = clean(row.label) + (f", batch {row.batch_size:,}" if row.batch_size else "")
     unfinished = (run for run in row.members if run.run.outcome != "completed")
     ends = {run.source: CAUSES[run.run.outcome or ""] for run in unfinished}
-    learned = [each for run in row.members for each in accuracy_curves(run) if row.learns and each.validation]
+    learned = [c for run in row.members for c in accuracy_curves(run) if row.has_policy and c.validation]
     for at, ((job, source), origins) in enumerate(by_log(row.origins).items()):
         lines = _lines_text([origin for origin in origins if origin.line is not None], row.program is None)
         first = (name, numbers.time_text(row) if at == 0 else "")
@@ -151,7 +151,7 @@ def title_facts(results: Results, *, accuracy: bool = False) -> Facts:
     results = with_rows(results, rows := list(ended_well))
     faster = [row for row in rows if row.acceleration is not None][:1]
     facts = [(_times(r.acceleration), f"as fast on one GPU as on the CPU, {clean(r.model)}") for r in faster]
-    learned = ((row, each.run) for row in named_rows(rows) if row.learns for each in row.members)
+    learned = ((row, each.run) for row in named_rows(rows) if row.has_policy for each in row.members)
     whose = {measured.val_accuracy(run) or 0.0: row for row, run in learned}
     if best := max(whose, default=0.0):
         where = f"{messages.network_of(whose[best])} on {whose[best].counted}"

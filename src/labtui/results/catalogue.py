@@ -137,7 +137,7 @@ def _charts_of(results: Results, alone: bool, every: bool) -> Iterable[ChartSpec
     if not (alone or every) and len(_lines(results)) > MAX_LINES:
         kept = [(row, _drawn(row.members)) for row in results.rows]
         for row, runs in ((row, runs) for row, runs in kept if len(row.members) > len(runs)):
-            who = " and ".join(run.who + _stopped(run) for run in runs) + (" are" if runs[1:] else " is")
+            who = " and ".join(run.label + _stopped(run) for run in runs) + (" are" if runs[1:] else " is")
             repeats[runs[0].run_id] = f"{len(row.members)} runs of {row.name}: {who} drawn."
         results = with_rows(results, [replace(row, members=runs) for row, runs in kept])
     rows_without = [row for row in results.rows if not any(map(accuracy_curves, row.members))]
@@ -203,7 +203,7 @@ def _lines(results: Results) -> Lines:
 
     def named(group: str, run: MeasuredRun) -> str:
         batch = run.run.batch_size
-        apart = f"global batch {batch:,}" if batch and alike[group, batch] == 1 else run.who
+        apart = f"global batch {batch:,}" if batch and alike[group, batch] == 1 else run.label
         return f"{apart}, {group}" if repeats[group] > 1 else group  # what is last may be cut
 
     return [(replace(line, name=named(line.group, run)), run) for line, run in found]

@@ -113,7 +113,7 @@ class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True):
     startup: float | None = None
 
     @property
-    def who(self) -> str:
+    def label(self) -> str:
         """Its number in a lab folder, ``run 3``, else its log."""
         return f"run {self.run_id}" if self.run_id else self.source or "a run"
 
@@ -231,7 +231,7 @@ def _complete_from_name(run: ParsedRun, path: str) -> ParsedRun:
 def run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
     """Notes about the runs of a row: guessed facts, contradictions."""
     notes = [said for run in members if (said := _loss_note(run))]
-    own = [run.who for run in members if run.run_id and not run.task_id]
+    own = [run.label for run in members if run.run_id and not run.task_id]
     if 0 < len(own) < len(members):
         notes.append(f"Pooled with {', '.join(own)}, of no task: the same training.")
     if members[0].mark == "small":

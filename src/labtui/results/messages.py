@@ -289,7 +289,7 @@ def accuracy_message(curve: AccuracyCurve | None, target: float | None) -> str:
     if curve is None:
         return ""
     which, best = "Validation" if curve.validation else "Training", curve.best
-    text = f"{which} accuracy of {clean(curve.run.who)} comes to {percent_text(best.accuracy)}"
+    text = f"{which} accuracy of {clean(curve.run.label)} comes to {percent_text(best.accuracy)}"
     text += f" after {count_words(best.epoch, 'epoch')}"
     if target is None:
         return text
@@ -420,6 +420,6 @@ def baseline_notes(rows: Iterable[ResultRow]) -> list[str]:
 
 def note_lines(results: Results) -> list[str]:
     """Which runs are in no row, then the notes of all rows, equal ones merged, each with what it concerns."""
-    missing = [f"Not counted: {clean(left.run.who)}, {left.reason}." for left in results.left_out]
+    missing = [f"Not counted: {clean(left.run.label)}, {left.reason}." for left in results.left_out]
     lines = [f"{', '.join(who)}: {note}" for note, who in _rows_of_notes(results.rows).items()]
     return list(dict.fromkeys([*missing, *lines]))

@@ -308,7 +308,7 @@ def _accuracy_text(row: ResultRow) -> str:
 
 def _which(run: MeasuredRun | None, row: ResultRow) -> str:
     """The run of a row's number that is no mean, where several are pooled."""
-    return f" ({run.who})" if run and run.run_id and len(row.members) > 1 else ""
+    return f" ({run.label})" if run and run.run_id and len(row.members) > 1 else ""
 
 
 ACCURACY = Column("val. accuracy", _accuracy_text, optional=True)

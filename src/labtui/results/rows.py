@@ -226,8 +226,8 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
         return min((each.run_id or 0 for each in self.origins), default=0)
 
     @property
-    def learns(self) -> bool:
-        """Whether it has a learning-rate policy: then its result is what it learned, not how fast it was."""
+    def has_policy(self) -> bool:
+        """Whether it has a learning-rate policy; then its result is what it learned, not how fast it was."""
         return "lr_policy" in dict(self.configuration.tuning)
 
     @property
@@ -396,7 +396,7 @@ def named_rows(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
         several = len({row.configuration.apart for row in found}) > 1
         for row, mine in zip(found, words, strict=True):
             is_apart = several and row.configuration.apart  # compared with none: its run or its log tells it
-            marks[row.configuration] = (*mine, row.members[0].who) if is_apart else mine
+            marks[row.configuration] = (*mine, row.members[0].label) if is_apart else mine
     return tuple(replace(row, apart_by=marks[row.configuration]) for row in rows)
 
 

@@ -43,7 +43,7 @@ def quantity_chart(family: str, lines: Sequence[ScalingLine], every: Sequence[Re
     marks = [point for each in series for point in each.points]
     xs = {point.x for point in marks}
     counts = sorted(xs | {n for row in rows if (n := row.n_gpus or 0) and xs and min(xs) < n < max(xs)})
-    hidden = [run.who for line in lines for row in line.hidden for run in row.members if run.run_id]
+    hidden = [run.label for line in lines for row in line.hidden for run in row.members if run.run_id]
     notes = [f"Not shown: {', '.join(hidden)} (other batch per GPU)."] if hidden else []
     notes += ["Trainings with other numbers of epochs are not shown."] if len(lines) < given else []
     fields: dict[str, Any] = {"notes": (*_notes(rows, marks, ratio=is_ratio), *notes)}

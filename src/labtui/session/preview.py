@@ -40,18 +40,18 @@ MISSING_FRESH_S = 20.0
 class Preview(msgspec.Struct, frozen=True):
     """What submitting a draft would do. `seconds` and `gpu_hours` are expectations, None if nothing is known.
 
-    `asked` is the draft with what its script asks for (queue, GPUs, CPUs, time limit); if that is an edited job file of
-    the student's own, also with its runs. `unasked` are remote paths that it needs and about which there is no recent
-    answer: pass them to `Session.look_at`.
+    `draft` has the queue, GPUs, CPUs and time limit that its script asks for; after an edit of the student's own job
+    file, also the runs of that file. `unknown_paths` are remote paths that it needs and that the cluster was not asked
+    about recently: pass them to `Session.look_at`.
     """
 
-    asked: SubmissionDraft
+    draft: SubmissionDraft
     script: str
     files: tuple[FileChange, ...]
     findings: tuple[Finding, ...]
     gpu_hours: Interval | None
     seconds: Interval | None
-    unasked: tuple[str, ...] = ()
+    unknown_paths: tuple[str, ...] = ()
 
 
 def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Preview:
@@ -84,15 +84,15 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
         brought=session.folder.unchanged_scripts(sent),
         images={r.data_set: images_of(edition, r.data_set, task) for r in draft.runs if r.script in ours},
     )
-    told, unasked = known_paths(session.state, paths_to_ask(context), session.clock.wall())
+    told, unknown = known_paths(session.state, paths_to_ask(context), session.clock.wall())
     return Preview(
-        asked=asked,
+        draft=asked,
         script=files[main].decode("utf-8", "surrogateescape"),
         files=_files(session, sent, draft),
         findings=preflight(replace(context, remote=told)),
         gpu_hours=gpu_hours,
         seconds=seconds,
-        unasked=unasked,
+        unknown_paths=unknown,
     )
 
 

@@ -139,7 +139,7 @@ class Session:
         Beside another process, also whether that one is gone (even if another has taken its place since): what it
         stored last says that it is connected.
         """
-        beside = self.elsewhere and state.connection != WRITER_GONE
+        beside = self.open_elsewhere and state.connection != WRITER_GONE
         if beside and (isinstance(self.why_read_only, FolderTaken) or self._writer_is_gone()):
             state = replace(state, connection=WRITER_GONE)
             self._store.refusal = FolderTaken(WRITER_GONE.sentence, WRITER_GONE.hint)
@@ -307,7 +307,7 @@ class Session:
 
     def look_at(self, paths: Sequence[str]) -> Future[dict[str, bool]] | None:
         """Ask the cluster whether remote paths exist, for the state's `paths`; None if offline or without paths."""
-        if not (self._worker or self.elsewhere) or self.state.connection.status != "online" or not paths:
+        if not (self._worker or self.open_elsewhere) or self.state.connection.status != "online" or not paths:
             return None
         return self._do(Request(action="look", paths=tuple(paths)))
 
@@ -315,7 +315,7 @@ class Session:
         """Store whether remote paths exist, as the cluster said now; `LabState.with_paths` says what a text means."""
         self._do(Request(action="note", seen=paths))
 
-    def choose(self, **choices: str) -> None:
+    def keep_choice(self, **choices: str) -> None:
         """Keep what the student chose on the screens for the next start. Does nothing if read-only."""
         if not self.read_only:
             self._journal.change(lambda state: replace(state, choices={**state.choices, **choices}))
@@ -329,19 +329,19 @@ class Session:
         """Read the queue, and connect if offline, as soon as the limits on both allow, also beside another process."""
         if self._worker is not None:
             self._worker.refresh()
-        elif self.elsewhere:
+        elif self.open_elsewhere:
             self._do(Request(action="refresh"))
 
     # ------------------------------------------------------------------ beside another process
 
     @property
-    def elsewhere(self) -> bool:
+    def open_elsewhere(self) -> bool:
         """Whether another process holds the folder and acts on the requests made here."""
         return self._store.lock is None and self._store.copy is None
 
     def _do(self, request: Request) -> Future[Any]:
         """Act on a request here, or have the process that holds the folder do it and load what that stored."""
-        if not self.elsewhere:
+        if not self.open_elsewhere:
             return self._act(request)[1]
         from labtui.slurm.job_control import SbatchAnswer
 

@@ -382,7 +382,7 @@ class LabApp(SanitizedApp[int]):
             if (before := self.view.task_id) != task_id:
                 self.go_to_task(task_id)
             if isinstance(self.screen, MainScreen):
-                await self.screen.said("Opening the plan ...")
+                await self.screen.show_note("Opening the plan ...")
             plan = Plan(self.session, edition, task_id, tuple(drafts), why)
             plan.verdicts = self._verdicts
             screen = PlanScreen(plan, None if task_id == before else before)

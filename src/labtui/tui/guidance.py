@@ -96,7 +96,7 @@ def hands_in(view: View) -> str:
 def trained_again(view: View, line: RunLine) -> str:
     """Which run of this size does or did what this one failed to: a later one, or with a smaller batch; or ""."""
     failed, size = line.run, (line.run.task_id, line.run.spec.label)
-    others = ((each.run, each.word) for each in view.every.values() if each.phase in (RunPhase.DONE, *OPEN))
+    others = ((each.run, each.word) for each in view.runs.values() if each.phase in (RunPhase.DONE, *OPEN))
     for run, word in (each for each in others if (each[0].task_id, each[0].spec.label) == size):
         smaller = run.outcome is not None and run.spec.per_gpu_batch < failed.spec.per_gpu_batch
         if failed.gpu_memory_ran_out and smaller:
@@ -114,7 +114,7 @@ def ended_as_asked(view: View, line: RunLine) -> bool:
 
 def blamed(view: View, found: Diagnosis, token: str) -> list[int]:
     """The runs of a job that an error in its log is about, not those that it kept from starting."""
-    runs = [line.run for line in view.every.values() if line.run.token == token]
+    runs = [line.run for line in view.runs.values() if line.run.token == token]
     return [run.run_id for run in runs if found in run.diagnosis and not ended_by(run, runs)]
 
 
@@ -123,14 +123,14 @@ def remedy(view: View, line: RunLine) -> NextStep:
     from labtui.slurm.states import end_reason
 
     run, full = line.run, view.count("runs", line.run.task_id).full
-    if (first := ended_by(run, (each.run for each in view.every.values()))) is not None:
+    if (first := ended_by(run, (each.run for each in view.runs.values()))) is not None:
         return NextStep("" if full else "Run again", f"Run {first.run_id} of the same job {first.deed}.")
     advice = run.diagnosis[0].advice if run.diagnosis else end_reason(line.job) or "Press l for the log."
     if ended_as_asked(view, line):
         return NextStep("", "This is what the task asks for.")
     if full:
         return NextStep("", NEEDS_NONE)
-    if told := view.no_help(line) or trained_again(view, line):
+    if told := view.why_no_retry(line) or trained_again(view, line):
         return NextStep("", told)
     if run.outcome == "time-limit":
         advice = "The new plan gives it more time, if the queue allows it."
@@ -171,7 +171,7 @@ def _what_is_missing(view: View, item: CheckItem) -> NextStep:
     if item.kind == "runs" and (again := failed_runs(view)):
         return _run_again(view, again)
     action, label = _STEPS.get(item.kind, ("", missing))
-    made = view.every[item.run_id].run.spec if item.mark == "small" and item.run_id else None
+    made = view.runs[item.run_id].run.spec if item.mark == "small" and item.run_id else None
     if made and item.run and made.extra_args == item.run.extra_args:  # another would be as small
         return NextStep("Check the cluster", missing, "doctor")
     if item.to_make:
@@ -369,7 +369,7 @@ def result(view: View) -> tuple[str, str, str]:
     from labtui.results.numbers import percent_text, ratio_text
     from labtui.results.scaling import by_size
 
-    if any(row.learns for row in view.charted) and _compared(view):
+    if any(row.has_policy for row in view.charted) and _compared(view):
         return "", "", ""
     if not (scaled := by_size(view.charted)):
         gain = next((row.acceleration for row in view.charted if row.acceleration is not None), None)
@@ -406,7 +406,7 @@ def _single(view: View) -> tuple[str, str, str]:
 def _of_model(view: View, row: ResultRow) -> str:
     """The row's model if the task's runs have several, and its data set if the lab's runs have several; else ""."""
     models = {each.run.spec.model for each in view.lines}
-    sets = {each.run.spec.data_set for each in view.every.values()}
+    sets = {each.run.spec.data_set for each in view.runs.values()}
     spec = next(line.run.spec for line in view.lines if any(line.run_id == one.run_id for one in row.members))
     named = [name for name, all_ in ((row.model, models), (spec.data_set, sets)) if name and len(all_) > 1]
     return ", ".join(named)
@@ -422,7 +422,7 @@ def result_line(view: View) -> str:
 
 def _compared(view: View) -> str:
     """The message of the chart that compares what the task trained, else several models or data sets; else ""."""
-    learns = any(row.learns for row in view.charted)
+    learns = any(row.has_policy for row in view.charted)
     name, least = ("training", 1) if learns else ("speedup", 2)
     charts = [each for each in view.charts if each.view == name and len(each.measured) >= least]
     said = next((each.message for each in sorted(charts, key=lambda each: each.x_axis != "batch")), "")

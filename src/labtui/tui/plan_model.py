@@ -36,20 +36,20 @@ NOT_CHECKED = LabError("The files could not be checked.", "`labtui submit --dry-
 
 
 class PlanFinding(msgspec.Struct, frozen=True):
-    """A finding with all its occurrences; `jobs` are indexes of jobs, `copy` is a script to copy as the remedy."""
+    """A finding with all its occurrences. `jobs` are indexes of jobs, `copy` is a script to copy as the remedy."""
 
-    every: tuple[Finding, ...]
+    occurrences: tuple[Finding, ...]
     jobs: tuple[int, ...]
     copy: str = ""
 
     @property
     def finding(self) -> Finding:
-        return self.every[0]
+        return self.occurrences[0]
 
     @property
     def where(self) -> str:
         """The file and its lines: ``ResNet50.py, line 41``, ``job.slurm, lines 87, 88``."""
-        lines = [str(line) for line in dict.fromkeys(each.line for each in self.every) if line]
+        lines = [str(line) for line in dict.fromkeys(each.line for each in self.occurrences) if line]
         return self.finding.file + (
             f", line{'s' if len(lines) > 1 else ''} {', '.join(lines)}" if lines else ""
         )
@@ -263,7 +263,7 @@ class Plan:
         return found | {path.name: (None, path) for path in job_files(self.session.folder)}
 
     @property
-    def refused(self) -> list[str]:
+    def refusals(self) -> list[str]:
         """What Slurm said of the jobs that it refuses."""
         told = (each.result for each in self.answers if each is not None and each.result is not None)
         return [f"{each.sentence} {each.hint}".rstrip() for each in told if not each.ok and not each.wait]
@@ -288,10 +288,10 @@ class Plan:
         return len(self.previews) == len(self.drafts)
 
     @property
-    def asked(self) -> list[SubmissionDraft]:
+    def requests(self) -> list[SubmissionDraft]:
         """The jobs, each with the GPUs and limit that its script asks for, as far as they were checked."""
         made = [self.preview(job) for job in range(len(self.drafts))]
-        return [draft if each is None else each.asked for draft, each in zip(self.drafts, made, strict=True)]
+        return [draft if each is None else each.draft for draft, each in zip(self.drafts, made, strict=True)]
 
     @property
     def problem(self) -> tuple[int, LabError] | None:
@@ -299,7 +299,7 @@ class Plan:
         return next(((at, each) for at, each in enumerate(self.previews) if isinstance(each, LabError)), None)
 
     @property
-    def found(self) -> tuple[PlanFinding, ...]:
+    def findings(self) -> tuple[PlanFinding, ...]:
         """The findings of all jobs, with equal ones merged, errors first."""
         places: dict[tuple[object, ...], list[tuple[int, Finding]]] = {}
         for job, preview in enumerate(self.previews):
@@ -318,8 +318,8 @@ class Plan:
     @property
     def errors(self) -> tuple[PlanFinding, ...]:
         """The errors that block the plan: those that are not overridden with a reason."""
-        errors = (found for found in self.found if found.finding.severity == "error")
-        return tuple(found for found in errors if any(each.key not in self.reasons for each in found.every))
+        errors = (found for found in self.findings if found.finding.severity == "error")
+        return tuple(one for one in errors if any(each.key not in self.reasons for each in one.occurrences))
 
     @property
     def starved(self) -> bool:

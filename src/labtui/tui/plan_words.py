@@ -63,9 +63,9 @@ def ticket(plan: Plan) -> tuple[Figure, ...]:
     runs = sum(len(draft.runs) for draft in plan.drafts)
     of = plan.job_file.name if plan.job_file is not None else plural(len(plan.drafts), "job")
     figures = [Figure(str(runs), "run" if runs == 1 else "runs", f"in {of}")]
-    each = [expectation(draft, plan.edition, plan.measured) for draft in plan.asked]
+    each = [expectation(draft, plan.edition, plan.measured) for draft in plan.requests]
     seconds, hours = total([time for time, _ in each]), total([cost for _, cost in each])
-    time, below = 60.0 * sum(draft.time_limit_minutes for draft in plan.asked), "at most"
+    time, below = 60.0 * sum(draft.time_limit_minutes for draft in plan.requests), "at most"
     if seconds is not None:
         time = seconds.value
         long = seconds.hi if seconds.hi >= 3600 else time
@@ -74,7 +74,7 @@ def ticket(plan: Plan) -> tuple[Figure, ...]:
         digits, unit = words.span_text(time).split()
         below = below.replace(f", {digits} to ", ", up to ")
         figures.append(Figure(digits, unit, below))
-    most = sum(draft.total_gpus * draft.time_limit_minutes / 60 for draft in plan.asked)
+    most = sum(draft.total_gpus * draft.time_limit_minutes / 60 for draft in plan.requests)
     if most:
         usual, below = (
             (hours.value, f"at most {hours_text(most)}") if hours is not None else (most, "at most")
@@ -93,7 +93,7 @@ def step(plan: Plan) -> NextStep:
         return NextStep("Change the plan", plan.problem[1].sentence, "back", key="esc")
     if plan.errors:
         return _fix_step(plan, plan.errors[0])
-    if why := plan.refused or [OUT_OF_MEMORY_AGAIN] * plan.starved:
+    if why := plan.refusals or [OUT_OF_MEMORY_AGAIN] * plan.starved:
         return NextStep("Edit the job", why[0], "edit", key="e")
     accepts = all(each is not None and each.result is not None and each.result.ok for each in plan.answers)
     said = "Slurm accepts it." if accepts else ""
@@ -260,7 +260,7 @@ def table_of(plan: Plan, width: int) -> tuple[list[TableColumn], Rows]:
 def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
     """The cells of one row, by column; a row that is left out says so."""
     spec, unknown = row.spec, set(row.spec.unknown)
-    draft = plan.asked[plan.job_of(at)] if plan.draft_of(at) is not None else None
+    draft = plan.requests[plan.job_of(at)] if plan.draft_of(at) is not None else None
     if draft is not None and draft.form != "own" and not draft.gpus:
         spec = msgspec.structs.replace(spec, device="cpu", n_gpus=0)  # its script asks for none
     gpus = str(spec.n_gpus) if spec.device == "gpu" else "CPU"
@@ -305,7 +305,7 @@ def findings_title(plan: Plan, styles: Roles) -> Text:
     text = ink("Findings", "bold")
     if not plan.checked:
         return text
-    counts = Counter(each.finding.severity for each in plan.found)
+    counts = Counter(each.finding.severity for each in plan.findings)
     rest = ", ".join(plural(count, severity) for severity, count in counts.items())
     return text.append(f"  {rest or 'none in the scripts'}", styles.quiet)
 
@@ -343,13 +343,13 @@ def finding_text(plan: Plan, found: PlanFinding, styles: Roles, width: int, *, c
 
 def confirmation(plan: Plan) -> Text:
     """What to confirm before submitting: refusals, edited scripts, overridden findings, warnings; may be empty."""
-    text = Text("".join(f"✘ Slurm refuses it: {each}\n" for each in plan.refused))
+    text = Text("".join(f"✘ Slurm refuses it: {each}\n" for each in plan.refusals))
     for name in sorted(plan.edited_jobs):
         text.append(f"{name}: script edited\n")
     accepted = [each.reason for job in range(len(plan.drafts)) for each in plan.accepted(job)]
     for reason, count in Counter(accepted).items():
         text.append(f"✘ {plural(count, 'finding')} overridden: {reason}\n")
-    for found in plan.found:
+    for found in plan.findings:
         if found.finding.severity == "warning" and found.finding.key not in plan.reasons:
             text.append(f"! {found.where}  {found.finding.effect}\n")
     for each in plan.warnings:

@@ -123,7 +123,7 @@ class TaskLine(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     status: str
     live: RunPhase | None = None
-    said: str = ""  # the words of its runs in that phase, if alike: ``waiting (held)``, ``cancelling``
+    text: str = ""  # its state where `live` does not say all: ``waiting (held)``, ``runs done``
 
     @property
     def sign(self) -> str:
@@ -136,7 +136,7 @@ class TaskLine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def word(self) -> str:
-        return self.said or (self.live and self.live.value) or words.TASK_WORDS.get(self.status, self.status)
+        return self.text or (self.live and self.live.value) or words.TASK_WORDS.get(self.status, self.status)
 
 
 class Count(msgspec.Struct, frozen=True):
@@ -157,7 +157,7 @@ class Count(msgspec.Struct, frozen=True):
 class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Everything one repaint needs. The keys of `checks` are task ids.
 
-    `alone` has a function for each line that can be chosen, which makes its charts; it is empty with one line only.
+    `by_line` has for each line that can be chosen a function that makes its charts; with one line only it is empty.
     """
 
     state: LabState
@@ -165,7 +165,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     loading: bool = False
     results: Results | None = None  # of the current task's runs
     charts: tuple[ChartSpec, ...] = ()
-    alone: Mapping[str, Callable[[], tuple[ChartSpec, ...]]] = {}
+    by_line: Mapping[str, Callable[[], tuple[ChartSpec, ...]]] = {}
     checks: Mapping[str, TaskCheck] = {}
     unchecked_from: float = math.inf  # runs from this number on came after the checks
     task_id: str = ""
@@ -186,7 +186,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return cls(**{"now": session.clock.wall(), **known, **more})
 
     @cached_property
-    def every(self) -> Mapping[int, RunLine]:
+    def runs(self) -> Mapping[int, RunLine]:
         """All runs of the lab, by number."""
         rows: dict[int | None, ResultRow] = {}
         left_out: dict[int | None, str] = {}
@@ -202,7 +202,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @property
     def shown_state(self) -> LabState:
         """The state with its runs as all parts of a screen show them, for checks of the tasks."""
-        return replace(self.state, runs={at: line.run for at, line in self.every.items()})
+        return replace(self.state, runs={at: line.run for at, line in self.runs.items()})
 
     @cached_property
     def task(self) -> Task | None:
@@ -212,7 +212,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def lines(self) -> tuple[RunLine, ...]:
         """The runs of the current task, in the order of their numbers."""
         numbers = sorted(run.run_id for run in runs_of(self.state, self.edition, self.task_id))
-        return tuple(self.every[number] for number in numbers)
+        return tuple(self.runs[number] for number in numbers)
 
     @cached_property
     def charted(self) -> tuple[ResultRow, ...]:
@@ -243,7 +243,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @property
     def line(self) -> RunLine | None:
         """The selected run."""
-        return self.every.get(self.run_id) if self.run_id is not None else None
+        return self.runs.get(self.run_id) if self.run_id is not None else None
 
     @property
     def run_to_read(self) -> int | None:
@@ -270,7 +270,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def tasks(self) -> tuple[TaskLine, ...]:
         """The task list: the edition's tasks, then own jobs without a task; without an edition, the tasks with runs."""
         mine = defaultdict[str, list[RunLine]](list)
-        for line in self.every.values():
+        for line in self.runs.values():
             mine[line.run.task_id].append(line)
         if self.edition is None:
             found = () if self.loading else mine.items()  # before their titles are known, none
@@ -303,7 +303,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             none = task is not None and task.runs and not lines and not runs.done
             said = "runs done" if runs.full else "no run yet" if none else ""
             status = status if task is not None else "done"  # no task asks for more
-        return TaskLine(task_id=task_id, title=title, status=status, live=live, said=said)
+        return TaskLine(task_id=task_id, title=title, status=status, live=live, text=said)
 
     @property
     def cannot_run(self) -> str:
@@ -315,7 +315,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Why a run with GPUs cannot go on this cluster; "" if it may."""
         return self.profile.without_gpus if self.profile is not None and line.run.used.n_gpus else ""
 
-    def no_help(self, line: RunLine) -> str:
+    def why_no_retry(self, line: RunLine) -> str:
         """Why running it again does not help; "" if it may: there are no GPUs here, or such a run never counts."""
         return self.without_gpus(line) or (WHAT_COUNTS if self.state.never_counts(line.run) else "")
 

@@ -75,7 +75,7 @@ class ViewModel:
     def choose_task(self, task_id: str) -> None:
         """Select another task, and whichever of its runs trains."""
         self.task_id, self.chosen, self.reading, self._last = task_id, None, None, None
-        self.session.choose(task=task_id, run=str(max(self.state.runs, default=0)))
+        self.session.keep_choice(task=task_id, run=str(max(self.state.runs, default=0)))
 
     def view(self) -> View:
         """Everything one repaint needs, as of now. A run that fails while it is shown stays selected.
@@ -129,7 +129,7 @@ class ViewModel:
             marked = self.session.practice
             charts = tuple(with_sizes(c, sizes) for c in catalogue(results) if bool(c.mark) is marked)
             alone = by_line(results, marked=marked, sizes=sizes)
-            self._cached = key, {"results": results, "charts": charts, "alone": alone}
+            self._cached = key, {"results": results, "charts": charts, "by_line": alone}
         return self._cached[1]
 
     def gpu_use(self, run: RunState) -> tuple[float, ...]:

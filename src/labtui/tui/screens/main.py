@@ -245,7 +245,7 @@ class MainScreen(FramedScreen):
         self.app.go_to_task(task_id)
         await self.show_pane("task")
 
-    async def said(self, text: str) -> None:
+    async def show_note(self, text: str) -> None:
         """Say on the note line that a key was taken whose screen is being made; wait a moment until it is painted."""
         painted = asyncio.Event()
         say(self, "#note", ink(text, roles(self.app).soft))
@@ -268,7 +268,7 @@ class MainScreen(FramedScreen):
         from labtui.session.planning import retry_after
 
         view = self.view
-        again = [view.every[number] for number in these] or runs_again(view)
+        again = [view.runs[number] for number in these] or runs_again(view)
         jobs = {line.run.token: line for line in reversed(again)}
         lines = sorted(jobs.values(), key=lambda line: line.run_id)
         proposals = [retry_after(self.app.session, line.run_id, same=as_it_was(line)) for line in lines]
@@ -319,7 +319,7 @@ class MainScreen(FramedScreen):
             app.repaint()
 
         def start() -> Future[str]:
-            keep = app.session.choose  # in the lab, so that they can still be read tomorrow
+            keep = app.session.keep_choice  # in the lab, so that they can still be read tomorrow
             keep(remarks="")  # those of an older export are no longer true
             show("charts, tables and slides ...")
             told = partial(app.call_later, show)

@@ -315,7 +315,7 @@ def problems_text(app: LabApp) -> Text:
         page.append(f"  {problem.hint}\n\n" if problem.hint else "\n")
     connection = state.connection
     for task in app.view.tasks:
-        mine = [line for line in app.view.every.values() if line.run.task_id == task.task_id]
+        mine = [line for line in app.view.runs.values() if line.run.task_id == task.task_id]
         own = [line for line in mine if line.submission is not None and line.submission.job_file]
         lines, ends = [*app.view.failures(task.task_id, mine)], dict[str, list[RunLine]]()
         lines += [line for line in app.view.failures("", own) if line not in lines]

@@ -130,9 +130,9 @@ class PlanScreen(FramedScreen):
         return self.plan.job_of(self.place[0])
 
     @property
-    def found(self) -> PlanFinding | None:
+    def finding(self) -> PlanFinding | None:
         """The highlighted finding."""
-        found, at = self.plan.found, self.query_one("#findings", OptionList).highlighted or 0
+        found, at = self.plan.findings, self.query_one("#findings", OptionList).highlighted or 0
         return found[min(at, len(found) - 1)] if found else None
 
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
@@ -142,7 +142,7 @@ class PlanScreen(FramedScreen):
             return ""  # not yet there, or closing
         if action in ("send", "script", "edit", "test_only") and not self.plan.drafts:
             return plan_words.nothing_to_send(self.plan)
-        plan, found, row = self.plan, self.found, self.place[0]
+        plan, found, row = self.plan, self.finding, self.place[0]
         included = [each.included for each in plan.rows[row : row + 1]]
         acts = {
             "fix": found is not None and found.finding.fix,
@@ -171,7 +171,7 @@ class PlanScreen(FramedScreen):
         plan, styles, width = self.plan, roles(self.app), self.query_one("#title").size.width
         columns, rows = plan_words.table_of(plan, width or self.size.width)
         self.query_one(PlanTable).sync(columns, rows)
-        self.set_class(len(rows) + 3 * len(plan.found) > 7, "-many")
+        self.set_class(len(rows) + 3 * len(plan.findings) > 7, "-many")
         step, figures = plan_words.step(plan), plan_words.ticket(plan)
         for at, name in enumerate(FIGURES):
             part = self.query_one(f"#ticket-{name}")
@@ -196,9 +196,9 @@ class PlanScreen(FramedScreen):
 
     @on(OptionList.OptionHighlighted, "#findings")
     def _show_findings(self) -> None:
-        found, options = self.plan.found, self.query_one("#findings", OptionList)
+        found, options = self.plan.findings, self.query_one("#findings", OptionList)
         styles, width = roles(self.app), self.query_one("#title").size.width - 1
-        chosen = self.found
+        chosen = self.finding
         prompt = partial(plan_words.finding_text, self.plan, styles=styles, width=width)
         options.display = bool(found)
         with self.prevent(OptionList.OptionHighlighted):
@@ -238,7 +238,7 @@ class PlanScreen(FramedScreen):
         asked, jobs = None, len(self.plan.drafts)
         try:
             made = self.plan.make_previews()
-            paths = [path for each in made if not isinstance(each, LabError) for path in each.unasked]
+            paths = [path for each in made if not isinstance(each, LabError) for path in each.unknown_paths]
             asked = app.session.look_at(tuple(dict.fromkeys(paths))) if ask else None
         except Exception as error:  # the plan stays open and says what happened
             made = [NOT_CHECKED] * jobs
@@ -315,7 +315,7 @@ class PlanScreen(FramedScreen):
             if name is not None:
                 plan.form, plan.job_file = choices[name]
                 if plan.form is not None and not plan.why:  # the next plan begins with it
-                    self.app.session.choose(jobs=plan.form)
+                    self.app.session.keep_choice(jobs=plan.form)
                 self.recompute()
 
         listed = zip(digits[1:] + ascii_lowercase, choices, choices, strict=False)
@@ -324,8 +324,8 @@ class PlanScreen(FramedScreen):
 
     def action_fix(self) -> None:
         """Show what the fix of the highlighted finding would change, and offer to make the change."""
-        if self.found is not None:
-            self._offer(self.found, (FIX, BACK))
+        if self.finding is not None:
+            self._offer(self.finding, (FIX, BACK))
 
     def _offer(self, found: PlanFinding, choices: Sequence[Choice], text: str = "") -> None:
         """Show a finding with the change of its fix, and offer choices."""
@@ -357,7 +357,7 @@ class PlanScreen(FramedScreen):
 
         def answered(reason: str | None) -> None:
             if reason:
-                self.plan.reasons |= {each.key: reason for found in errors for each in found.every}
+                self.plan.reasons |= {each.key: reason for found in errors for each in found.occurrences}
                 self.show()
 
         these = "this finding" if len(errors) == 1 else f"{len(errors)} findings"

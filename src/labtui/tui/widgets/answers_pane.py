@@ -334,7 +334,7 @@ def _numbers(text: Text, view: View, styles: Roles) -> None:
         time = epoch if row.program is None else time_text(row)
         text.append(f"{row.label}{', so far' if row.live else ''}\n", style="bold").append(f"  {time}\n")
         costs = ((TOTAL, "s the whole training"), (GPU_HOURS, "GPU-h of its epochs"))
-        for column, unit in ((ACCURACY, "accuracy in validation"), *costs) if row.learns else costs:
+        for column, unit in ((ACCURACY, "accuracy in validation"), *costs) if row.has_policy else costs:
             if (cell := column.cell(row)) != ABSENT:
                 text.append(f"  {cell} {unit}\n")
         if row.speedup is not None and not row.is_baseline:

@@ -151,7 +151,7 @@ def spot_of(view: View, spec: ChartSpec | None, name: str, x: float | None) -> S
     places = [(each.run_id, each.line) for each in row.origins if each.run_id] if row is not None else []
     own = point.line or spec.family in specs.WHOLE_TRAINING  # of no epoch
     run, number = (point.run, point.line) if own else places[-1] if places else (None, None)
-    return Spot(at, point, row, view.every.get(run or 0), number)
+    return Spot(at, point, row, view.runs.get(run or 0), number)
 
 
 class ChartsPane(Pane, Container, can_focus=True):
@@ -216,20 +216,20 @@ class ChartsPane(Pane, Container, can_focus=True):
         """What is to be shown of a view, as chosen."""
         # a chart with panels shows the chosen line among the others, in grey
         panels = {each.family: each for each in view.charts if specs.screen_panels(each)[1:]}
-        chosen = view.alone.get(self._only, lambda: view.charts)()
+        chosen = view.by_line.get(self._only, lambda: view.charts)()
         every = in_turn(view, (panels.get(each.family, each) for each in chosen))
         name = self._chosen or first_view(view, every)
         four = self._large and not self._alone and name != "training"
         laws = [each for each in every if each.family == "laws"]
         charts = {tab: [each for each in every if each.view == tab and each not in laws] for tab in VIEWS}
-        for tab in () if self._only in view.alone else [tab for tab in VIEWS if not charts[tab]]:
+        for tab in () if self._only in view.by_line else [tab for tab in VIEWS if not charts[tab]]:
             # too many lines for one chart: those of the first
-            found = ([each for each in make() if each.view == tab] for make in view.alone.values())
+            found = ([each for each in make() if each.view == tab] for make in view.by_line.values())
             charts[tab] = next(filter(None, found), [])
         whole = {tab: of[0 if four else self._turn[tab] % len(of)] for tab, of in charts.items() if of}
         drawn = {tab: self._panel(each) for tab, each in whole.items()}
         no_law = "" if len(laws) == 1 else "A law needs three sizes, with one GPU."
-        if view.alone and self._only not in view.alone:
+        if view.by_line and self._only not in view.by_line:
             no_law = "Laws need one line: choose it with m."
         chart = drawn.get("speedup")
         if self._law and not no_law and chart is not None and chart.family == "speedup":
@@ -243,7 +243,7 @@ class ChartsPane(Pane, Container, can_focus=True):
             charts=charts,
             drawn=drawn,
             panels=parts,
-            groups=[plain(each.heading) for each in parts] if parts[1:] else [*map(plain, view.alone)],
+            groups=[plain(each.heading) for each in parts] if parts[1:] else [*map(plain, view.by_line)],
             group=plain(drawn[name].heading if parts[1:] else self._only),
             no_law=no_law,
         )
@@ -301,7 +301,7 @@ class ChartsPane(Pane, Container, can_focus=True):
             after = shown.panels[(shown.panels.index(shown.spec) + 1) % len(shown.panels)]
             self._choose(after.measured[0].name, after)
         else:
-            choices = ("", *self.view.alone)
+            choices = ("", *self.view.by_line)
             now = choices.index(self._only) if self._only in choices else 0
             self._only, self._line = choices[(now + 1) % len(choices)], ""
             self.on_resize()
@@ -310,7 +310,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         """Move the cursor to a line; if that is in another panel, its group is chosen in all views."""
         self._line = name
         if self.shown.panels[1:] and panel != self.shown.spec:
-            self._only = next((line for line in self.view.alone if shows(panel, line)), self._only)
+            self._only = next((line for line in self.view.by_line if shows(panel, line)), self._only)
         self.on_resize()
 
     def action_law(self) -> None:
@@ -358,8 +358,8 @@ class ChartsPane(Pane, Container, can_focus=True):
         """An empty chart for a view without data; None for a task that needs no run."""
         if not view.lines and not planned_sizes(view.task):
             return None
-        if self._only in view.alone and view.results is not None:  # the reason is that of the line shown
-            lines = [each for chart in view.alone[self._only]() for each in chart.measured]
+        if self._only in view.by_line and view.results is not None:  # the reason is that of the line shown
+            lines = [each for chart in view.by_line[self._only]() for each in chart.measured]
             runs = {point.run for each in lines for point in each.points}
             rows = [row for row in view.charted if any(run.run_id in runs for run in row.members)]
             view = replace(view, results=with_rows(view.results, rows))
@@ -402,7 +402,7 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     def _run_words(self, number: int) -> str:
         """The number of a run, and how it ended if it ended badly."""
-        line = self.view.every.get(number)
+        line = self.view.runs.get(number)
         return f"{number} ({line.word})" if line is not None and line.phase in ENDED_BADLY else str(number)
 
     def _strip(self) -> Text:

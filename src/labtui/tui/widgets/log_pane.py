@@ -122,7 +122,7 @@ class LogPane(SelectedRunPane, inherit_bindings=False):  # its own keys come bef
             say(self, "#log-title", text.append("   The error is in standard error: press o.", styles.warn))
             return
         file, others = self.tail.file, self._others(line)
-        live = any(self.view.every[number].phase in TRAINING for number in (line.run_id, *others))
+        live = any(self.view.runs[number].phase in TRAINING for number in (line.run_id, *others))
         right = ink(place_of(self.tail, live=live), styles.busy if self.tail.follow and live else styles.soft)
         right.truncate(max(0, self.size.width - text.cell_len - 1), overflow="ellipsis")  # the run stays
         parts = ["standard error"] if self.stream == "err" else []
@@ -184,7 +184,7 @@ def read_as(view: View, stream: Stream) -> dict[int, str]:
     if (chosen := view.line) is None:
         return {}
     found: dict[int, str] = {}
-    mine = [line for line in view.every.values() if line.run.token == chosen.run.token]
+    mine = [line for line in view.runs.values() if line.run.token == chosen.run.token]
     for line in mine:
         whose, warmup = "" if line is chosen else f"run {line.run_id}  ", warmup_epochs(line.run)
         if len(mine) > 1 and line.run.first_line > 1 and stream == line.run.stream:

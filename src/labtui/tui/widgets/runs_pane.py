@@ -292,7 +292,7 @@ def notes_of(view: View) -> str:
 
     notes = baseline_notes(view.charted)
     compared = [(row, row.baseline) for row in view.charted if row.baseline is not None and row.by_rate]
-    if any(row.images != one.images and not row.learns for row, one in compared):
+    if any(row.images != one.images and not row.has_policy for row, one in compared):
         notes.append(f"Speedup and efficiency compare {unit_of(view)} per second, not epoch times.")
     return "\n".join(dict.fromkeys(notes))
 

@@ -135,7 +135,7 @@ class SelectedRunPane(Pane, Vertical):
     @property
     def _line(self) -> RunLine:
         """The selected run; without one, all actions that use it are disabled."""
-        return self.view.every[self.view.run_id or 0]
+        return self.view.runs[self.view.run_id or 0]
 
     def _others(self, line: RunLine) -> list[int]:
         """The numbers of the other runs of its job."""
@@ -167,7 +167,7 @@ class SelectedRunPane(Pane, Vertical):
         """Ask a question about a run; it closes when the run has ended."""
 
         def look(view: View) -> None:
-            if ask.is_active and (why := _why_over(view.every[line.run_id])):
+            if ask.is_active and (why := _why_over(view.runs[line.run_id])):
                 self.app.notify(why)
                 ask.dismiss(None)
 
@@ -201,7 +201,7 @@ class SelectedRunPane(Pane, Vertical):
 
         if not (text.isascii() and text.isdecimal()):
             return "Enter a whole number of minutes."
-        submission, now = self.app.view.every[run_id].submission, cluster_now(self.app.view)
+        submission, now = self.app.view.runs[run_id].submission, cluster_now(self.app.view)
         refusal = early_end_refusal(submission, int(text), now) if submission is not None else None
         return f"{refusal.sentence} {refusal.hint}" if refusal is not None else ""
 
@@ -213,7 +213,7 @@ def _why_over(line: RunLine) -> str:
 
 
 def _ends_too(view: View, others: Sequence[int]) -> str:
-    others = [number for number in others if view.every[number].run.outcome is None]
+    others = [number for number in others if view.runs[number].run.outcome is None]
     return f" {run_numbers(others)} in the same job would end, too." if others else ""
 
 

@@ -157,7 +157,7 @@ def _runs(view: View, items: Sequence[CheckItem]) -> list[tuple[str, str]]:
     found, not_made = list[tuple[str, str]](), dict[str, list[str]]()
     for item, spec, more in zip(items, specs, options, strict=True):
         short = " · ".join(spec.label.split(" · ")[len(alike) :]) or spec.label
-        name, line = ", ".join((short, *more)), view.every.get(item.run_id or 0)
+        name, line = ", ".join((short, *more)), view.runs.get(item.run_id or 0)
         if line is None:
             not_made.setdefault(item.task_id and f" (task {item.task_id})", []).append(name)
             continue
