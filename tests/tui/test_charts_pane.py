@@ -16,7 +16,7 @@ from labtui.results.charts import Look, line_of
 from labtui.tui.app import LabApp
 from labtui.tui.themes import roles as roles_of
 from labtui.tui.view_model import VIEWS
-from labtui.tui.widgets.charts_pane import ChartsPane, Shown
+from labtui.tui.widgets.charts_pane import ChartsPane, ShownCharts
 from labtui.tui.widgets.log_pane import readable, shorten
 from tests import changes
 from tests.training_logs.samples import mllog
@@ -148,7 +148,7 @@ async def test_models_together_or_one_after_the_other(session, monkeypatch):
         pane, three = pane_of(app), chart({1: 1.0, 2: 1.0}, {1: 1.0, 2: 3.0}, {1: 1.0, 2: 2.0})
         with monkeypatch.context() as patched:
             two = {"charts": {"speedup": [three] * 2}, "drawn": {"speedup": three}, "panels": [three]}
-            patched.setattr(ChartsPane, "_find", lambda *_: Shown(name="speedup", **two))
+            patched.setattr(ChartsPane, "_find", lambda *_: ShownCharts(name="speedup", **two))
             named = (f"network {at}" for at in (1, 2, 0, 7))  # the last one is not drawn
             assert [line_of(chart({1: 1.0}, *ends)) for ends in ([{1: 1.0}], [{1: 1.0, 2: 3.0}])] == [0, 1]
             lines = [(pane.on_resize(), pane.action_series(1), pane._line[-1])[2] for pane._line in named]

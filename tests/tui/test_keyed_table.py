@@ -8,7 +8,7 @@ from typing import Any
 from rich.text import Text
 from textual.app import App, ComposeResult
 
-from labtui.tui.widgets.selected_run import KeyedTable, Rows, TableColumn, fit
+from labtui.tui.widgets.selected_run import KeyedTable, Rows, TableColumn, layout
 from tests.tui.waiting import text_of, until
 
 COLUMNS = (TableColumn("name", "name", width=9), TableColumn("value", "value", right=True, width=13))
@@ -74,4 +74,4 @@ async def test_a_change_of_words_or_of_colour_alone_is_shown_and_markup_is_text(
 def test_a_column_that_fits_is_shown_though_a_wider_one_before_it_does_not():
     titles = {"run": ("run", 3), "rate": ("images/s", 8), "cost": ("GPU-h", 5), "state": ("", 18)}
     for width, keys in (31, ["run", "state"]), (32, ["run", "cost", "state"]):
-        assert [each.key for each in fit(titles, ("state",), ("cost", "rate"), width)] == keys
+        assert [each.key for each in layout(titles, ("state",), ("cost", "rate"), width)] == keys

@@ -44,10 +44,10 @@ from labtui.slurm.job_evidence import observe
 from labtui.slurm.queue import QueueAnswer
 from labtui.tui import format as words
 from labtui.tui import guidance
-from labtui.tui.guidance import headline, next_step, result, status_line, title_remark
+from labtui.tui.guidance import headline, next_step, result_parts, status_line, title_remark
 from labtui.tui.themes import Roles
 from labtui.tui.view import TaskLine, View, runs_of
-from labtui.tui.view_model import ViewModel, asked_families, first_chart, first_task, read_load
+from labtui.tui.view_model import ViewModel, asked_families, first_chart, first_task, gpu_load
 from labtui.tui.widgets import runs_pane
 from labtui.tui.widgets.charts_pane import empty_chart
 from labtui.tui.widgets.frame import _title, gpu_hours, sentences, task_text, wrap
@@ -633,16 +633,16 @@ def test_one_gpu_against_the_cpu_is_the_result_of_its_task():
     assert headline(before) == "1 of 2 runs done. Press s to plan 1 run."
     assert task_word(before) == "begun"
     alone = replace(before, task_id="10.3")
-    assert result(alone) == ("215 s", "an epoch on the CPU", "233 images per second")
+    assert result_parts(alone) == ("215 s", "an epoch on the CPU", "233 images per second")
     untold = replace(runs[1], spec=replace(runs[1].spec, unknown=("n_gpus",)))
     untold = replace(seen(LabState(runs={1: untold}, submissions=submissions)), task_id="10.3")
-    assert (*result(untold)[:2], untold.charted[0].label) == ("215 s", "an epoch", "ResNet50")
+    assert (*result_parts(untold)[:2], untold.charted[0].label) == ("215 s", "an epoch", "ResNet50")
     written = replace(checks["10.4"], items=(items[0], replace(items[1], kind="answers")))
     assert task_word(replace(before, checks={"10.4": written})) == "runs done"
     assert replace(before, checks={}).tasks[3].word == "", "not 'open' before it was looked at"
     view = replace(seen(LabState(runs=runs, submissions=submissions)), task_id="10.4")
     assert [line.run_id for line in view.lines] == [1, 2], "the CPU's run is shown beside the GPU's"
-    assert result(view)[:2] == ("15.4", "as fast on one GPU as on the CPU")
+    assert result_parts(view)[:2] == ("15.4", "as fast on one GPU as on the CPU")
     first = first_chart(view, view.charts)
     assert first.family == "cpu-gpu" and "times as fast as the CPU" in first.message
     begun = runs_pane.glance_chart(seen(LabState(runs={1: in_epochs(NOW - 9, NOW)})))
@@ -697,8 +697,8 @@ def test_the_use_of_gpus_is_that_of_the_run_s_own(tmp_path):
     rows = [f"2026/11/21 09:40:00.250, {gpu}, {80 if gpu == 0 else 0} %" for gpu in range(4)]
     path.write_text("\n".join(["timestamp, index, utilization.gpu [%]", *rows, ""]))
     began = 1795254000.0
-    assert [read_load(tmp_path, path, gpus, (began, began), 0) for gpus in (1, 4)] == [(0.8,), (0.2,)]
-    assert not any(read_load(tmp_path, path, 1, at, 0) for at in ((began + 1, began), (began, began + 1)))
+    assert [gpu_load(tmp_path, path, gpus, (began, began), 0) for gpus in (1, 4)] == [(0.8,), (0.2,)]
+    assert not any(gpu_load(tmp_path, path, 1, at, 0) for at in ((began + 1, began), (began, began + 1)))
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(9, "0:09"), (79, "1:19"), (3723, "1:02:03"), (-4, "0:00")])
@@ -841,7 +841,7 @@ def test_a_size_that_is_done_with_a_smaller_batch_asks_for_nothing():
     trains = replace(view.state.runs[3], outcome=None, phase=RunPhase.RUNNING)
     now = seen(replace(view.state, runs={**view.state.runs, 3: trains}))
     assert guidance.remedy(now, now.runs[2]).reason.startswith("Run 3 is the same again, and is ")
-    assert not guidance.runs_again(view), "selected, but nothing misses it"
+    assert not guidance.runs_to_retry(view), "selected, but nothing misses it"
     check = TaskCheck(task_id=view.task_id, status="open", items=(CheckItem("", kind="runs"),), missing="")
     full = replace(view, checks={view.task_id: check})
     assert guidance.remedy(full, view.runs[4]) == guidance.NextStep("", "The task needs no other run.")
@@ -912,13 +912,15 @@ def measured(*trained: tuple[str, int, float]) -> LabState:
 def test_of_two_networks_the_larger_speedup_is_the_number():
     small = [("ResNet50", 1, 9.0), ("ResNet50", 4, 4.0)]
     large = [("ResNet152", 1, 9.0), ("ResNet152", 4, 3.0)]
-    number, said, _ = result(seen(measured(*large, *small)))
+    number, said, _ = result_parts(seen(measured(*large, *small)))
     assert (number, said) == ("3.0", "as fast with 4 GPUs as with one (ResNet152)")
     runs = measured(*large).runs.items()
     mixed = {n: replace(each, spec=replace(each.spec, batch_size=4096)) for n, each in runs}
-    assert result(seen(LabState(runs=mixed)))[0] == "", "a speedup over another batch per GPU is in doubt"
+    assert result_parts(seen(LabState(runs=mixed)))[0] == "", (
+        "a speedup over another batch per GPU is in doubt"
+    )
     rates = {n: replace(each, framework="pytorch", images=32768) for n, each in runs}  # whole batches only
-    assert result(seen(LabState(runs=rates)))[1] == "as many images per second on 4 GPUs as on one"
+    assert result_parts(seen(LabState(runs=rates)))[1] == "as many images per second on 4 GPUs as on one"
     assert runs_pane.notes_of(seen(LabState(runs=rates))) == "", "the epochs have the same images"
     rates[max(rates)] = replace(rates[max(rates)], images=24576)
     assert runs_pane.notes_of(seen(LabState(runs=rates))).startswith("Speedup and efficiency compare images")
@@ -931,17 +933,17 @@ def test_the_headline_is_that_of_the_chart_where_runs_are_repeated():
     assert len(four.members) == 2 and four.speedup is not None
     small = {at: replace(run, spec=replace(run.spec, data_set="micro-224")) for at, run in runs.items()}
     others = {**small, 9: replace(runs[1], run_id=9, task_id="10.6")}
-    assert result(view)[1] == "as fast with 4 GPUs as with one"
-    assert result(replace(view, state=LabState(runs=others)))[1].endswith("(micro-224)")
+    assert result_parts(view)[1] == "as fast with 4 GPUs as with one"
+    assert result_parts(replace(view, state=LabState(runs=others)))[1].endswith("(micro-224)")
     (chart, *_), told = view.charts, "B scales better."
     two = replace(view, charts=(replace(chart, view="speedup", message=told, series=chart.series * 2),))
-    assert headline(two) == result(two)[2] == told, "not one of them alone"
-    assert result(view)[0] == ratio_text(four.speedup)
-    assert result(view)[2] == f"{percent_text(four.efficiency)} efficient (mean of runs 2, 3)"
+    assert headline(two) == result_parts(two)[2] == told, "not one of them alone"
+    assert result_parts(view)[0] == ratio_text(four.speedup)
+    assert result_parts(view)[2] == f"{percent_text(four.efficiency)} efficient (mean of runs 2, 3)"
     mean = "efficient so far (mean of runs 2, 3)"
     for at, said in (1, mean), (3, "efficient"):  # run 3 is not in the mean yet
         going = seen(LabState(runs=runs | {at: replace(runs[at], outcome=None, phase=RunPhase.RUNNING)}))
-        assert result(going)[2].partition(" % ")[2] == said
+        assert result_parts(going)[2].partition(" % ")[2] == said
     own = replace(runs[2].spec, unknown=("epochs",))
     mine = replace(runs[3], spec=replace(own, model="mine"))
     both = {3: mine, 4: replace(mine, run_id=4, task_id="")}
@@ -949,7 +951,7 @@ def test_the_headline_is_that_of_the_chart_where_runs_are_repeated():
     view = model_of(LabState(runs=both, submissions=jobs)).view()
     assert [row.runs for row in view.results.rows] == [2] and len(view.lines) == 1, "as in all results"
     untold = replace(runs[2], outcome=None, phase=RunPhase.RUNNING, spec=own)
-    assert result(seen(LabState(runs={1: runs[1], 2: untold})))[2].endswith("so far, after 3 epochs")
+    assert result_parts(seen(LabState(runs={1: runs[1], 2: untold})))[2].endswith("so far, after 3 epochs")
 
 
 def test_networks_are_called_as_the_edition_calls_them():

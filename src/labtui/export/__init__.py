@@ -182,7 +182,7 @@ def lab_plots(measurements: Measurements, results: Results) -> tuple[ChartSpec, 
     for source, uses in grouped(shown, lambda use: use.run.source).items():
         run, name = uses[0].run, Path(source).name
         rows = (
-            (row.name, row.counted) for row in results.rows if any(use.run in row.members for use in uses)
+            (row.name, row.devices) for row in results.rows if any(use.run in row.members for use in uses)
         )
         told = (", ".join(dict.fromkeys(texts)) for texts in zip(*rows, strict=True))
         of = ", ".join([f"job {run.job_id}" if run.job_id else name, " on ".join(told)])

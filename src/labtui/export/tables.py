@@ -105,7 +105,7 @@ def sources_table(results: Results) -> Table:
     read = [(row, line) for row in (*results.rows, *results.programs) for line in source_rows(row)]
     rows: list[tuple[str, ...]] = [line for _, line in read]
     if max((len(line[0]) for line in rows), default=0) > _MAX_NAME:  # the names as headings within the table
-        short = [(row.counted + line[0].removeprefix(clean(row.label)), *line[1:]) for row, line in read]
+        short = [(row.devices + line[0].removeprefix(clean(row.label)), *line[1:]) for row, line in read]
         rows = [*_with_headings([row for row, _ in read], short)]
     timed = all(row.epoch_seconds is not None for row in results.rows) and not results.programs
     place = "lines (epoch)" if results.rows else "line"
@@ -154,7 +154,7 @@ def title_facts(results: Results, *, accuracy: bool = False) -> Facts:
     learned = ((row, each.run) for row in named_rows(rows) if row.has_policy for each in row.members)
     whose = {measured.val_accuracy(run) or 0.0: row for row, run in learned}
     if best := max(whose, default=0.0):
-        where = f"{messages.network_of(whose[best])} on {whose[best].counted}"
+        where = f"{messages.network_of(whose[best])} on {whose[best].devices}"
         facts.append((numbers.percent_text(best), f"accuracy in validation, last epoch, {where}"))
     largest = {row.model: row for row in named_rows(by_size(rows))}
     for row in filter(None, map(largest.get, dict.fromkeys(row.model for row in rows))):
@@ -166,7 +166,7 @@ def title_facts(results: Results, *, accuracy: bool = False) -> Facts:
     timed = [row for row in results.programs if row.speedup is not None and row.processes > 1]
     if timed and not facts:
         fastest = max(timed, key=lambda row: messages.value_of(row.speedup))
-        facts.append((_times(fastest.speedup), f"{fastest.counted}, {clean(fastest.model)}"))
+        facts.append((_times(fastest.speedup), f"{fastest.devices}, {clean(fastest.model)}"))
     alone = next((row for row in rows if row.n_gpus == 1 and row.epoch_seconds is not None), None)
     if alone is not None and not facts:
         facts.append((numbers.time_text(alone), f"an epoch on one GPU, {clean(alone.model)}"))

@@ -311,7 +311,7 @@ def times_message(rows: Sequence[ResultRow]) -> str:
     ]  # programs here have one size
     said = [f"{who} {'takes ' * (not at)}{time_text(timed[at])}" for at, who in enumerate(names)]
     epoch = "an epoch of " if rows[0].program is None else ""
-    return f"On {rows[0].counted}, {epoch}{', '.join(said)}" if said else ""
+    return f"On {rows[0].devices}, {epoch}{', '.join(said)}" if said else ""
 
 
 def program_message(rows: Sequence[ResultRow], families: Set[str] = frozenset()) -> str:
@@ -321,16 +321,16 @@ def program_message(rows: Sequence[ResultRow], families: Set[str] = frozenset())
     """
     strong = [row for row in rows if row.speedup is not None and row.processes > 1]
     weak = [row for row in rows if row.is_weak and row.efficiency is not None and row.processes > 1]
-    if len({(row.counted, row.size) for row in rows}) == 1:
+    if len({(row.devices, row.size) for row in rows}) == 1:
         return times_message(rows)
     if bool(strong) == bool(weak):
         return ""
     if weak:
         last = max(weak, key=lambda row: row.processes)
         share = percent_text(last.efficiency)
-        return f"{clean(last.model)} keeps {share} weak efficiency on {last.counted}"
+        return f"{clean(last.model)} keeps {share} weak efficiency on {last.devices}"
     best = max(strong, key=lambda row: value_of(row.speedup))
-    many = count_words(best.processes, start=True) if best.configuration.device == "gpu" else best.counted
+    many = count_words(best.processes, start=True) if best.configuration.device == "gpu" else best.devices
     which = f" on {clean(best.size)}" if len({row.size for row in strong}) > 1 else ""
     told = families and "program-speedup" not in families
     how = f"in {time_text(best)}" if told else f"{ratio_text(best.speedup)} times as fast"
@@ -398,7 +398,7 @@ def _rows_of_notes(rows: Iterable[ResultRow], *kinds: NoteKind) -> dict[str, lis
     told: dict[str, dict[str, dict[str, None]]] = {}
     for row in rows:
         for note in row.notes_about(*kinds) if kinds else row.notes:
-            told.setdefault(note, {}).setdefault(clean(row.name), {})[row.counted] = None
+            told.setdefault(note, {}).setdefault(clean(row.name), {})[row.devices] = None
 
     def label(name: str, sizes: Collection[str]) -> str:
         return f"{name} on {(' and ' if len(sizes) == 2 else ', ').join(sizes)}"

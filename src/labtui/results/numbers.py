@@ -355,7 +355,7 @@ def _half_width(time: Interval | None) -> str:
 PROGRAM = (
     Column("program", lambda row: clean(row.model) + mark_words(row.mark), number=False),
     Column("size", lambda row: clean(row.size) or ABSENT, number=False),
-    Column("on", lambda row: row.counted),
+    Column("on", lambda row: row.devices),
     Column("time", time_text),
     Column("±", lambda row: _half_width(row.shown)),
     replace(SPEEDUP, optional=True),

@@ -189,7 +189,7 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
     def label(self) -> str:
         """For sentences: ``ResNet50 on 2 GPUs``, ``pi on 4 processes``, the name alone if the device is unknown."""
         known = self.program is not None or self.n_gpus is not None
-        return f"{self.name} on {self.counted}" if known else self.name
+        return f"{self.name} on {self.devices}" if known else self.name
 
     @property
     def n_gpus(self) -> int | None:
@@ -256,7 +256,7 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
         return "the sequential program" if self.program.sequential else self.program.count_label(1)
 
     @property
-    def counted(self) -> str:
+    def devices(self) -> str:
         """The devices or processes in words: ``4 processes``, ``2 GPUs``, ``the CPU``."""
         return devices(self.n_gpus) if self.program is None else self.program.count_label(self.processes)
 

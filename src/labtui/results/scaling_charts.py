@@ -162,7 +162,7 @@ def _named_bars(family: str, rows: Sequence[ResultRow], names: Sequence[str], **
     """A bar with a name for each row that has the family's quantity."""
     points = (replace(mark, x=float(x)) for x, row in enumerate(rows) for mark in points_of(family, [row]))
     first = rows[0]
-    name = first.model if len({row.model for row in rows}) == 1 else first.counted
+    name = first.model if len({row.model for row in rows}) == 1 else first.devices
     series = Series(name=name, points=tuple(points), hue=specs.MODEL_HUES.get(first.model, 0))
     ticks = tuple((float(x), name) for x, name in enumerate(names))
     return make_chart(family, [series], counted=first.configuration.unit, x_ticks=ticks, **fields)

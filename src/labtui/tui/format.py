@@ -53,7 +53,7 @@ NOTHING = "·"
 """Shown in a table for no value."""
 
 
-def counted(specs: Iterable[RunSpec]) -> str:
+def size_unit(specs: Iterable[RunSpec]) -> str:
     """The unit of the runs' sizes: GPUs, or what a program calls its processes."""
     return " or ".join(dict.fromkeys(spec.program.counts for spec in specs if spec.program)) or "GPUs"
 

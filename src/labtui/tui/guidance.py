@@ -85,10 +85,10 @@ def _without_cluster(view: View) -> NextStep:
     """The next step where no run can be made: what else is missing in this task."""
     if item := next((each for each in view.items if not (each.met or each.of_runs)), None):
         return _what_is_missing(view, item)
-    return NextStep(f"Export the {hands_in(view)}", view.state.connection.hint, "export")
+    return NextStep(f"Export the {hand_in_form(view)}", view.state.connection.hint, "export")
 
 
-def hands_in(view: View) -> str:
+def hand_in_form(view: View) -> str:
     """What the lab hands in: slides or a report."""
     return view.edition.hand_in.form if view.edition is not None else "slides"
 
@@ -112,7 +112,7 @@ def ended_as_asked(view: View, line: RunLine) -> bool:
     return task is not None and line.run.outcome in task.own_runs_check.outcomes
 
 
-def blamed(view: View, found: Diagnosis, token: str) -> list[int]:
+def error_runs(view: View, found: Diagnosis, token: str) -> list[int]:
     """The runs of a job that an error in its log is about, not those that it kept from starting."""
     runs = [line.run for line in view.runs.values() if line.run.token == token]
     return [run.run_id for run in runs if found in run.diagnosis and not ended_by(run, runs)]
@@ -143,7 +143,7 @@ def remedy(view: View, line: RunLine) -> NextStep:
     return NextStep("Run again", advice)
 
 
-def as_it_was(line: RunLine) -> bool:
+def same_again(line: RunLine) -> bool:
     """Whether a run is planned again unchanged: its own job file sets the batch, or no smaller one is known."""
     own = line.submission is not None and bool(line.submission.job_file)
     return line.run.outcome != "time-limit" and (own or line.run.spec.per_gpu_batch < 2)
@@ -153,7 +153,7 @@ def _after_oom(view: View, line: RunLine) -> NextStep:
     """The remedy for a run that ran out of GPU memory."""
     from labtui.lab.plan import smaller_batch
 
-    if as_it_was(line):
+    if same_again(line):
         own = line.submission.job_file if line.submission is not None else ""
         other = f"Set a smaller batch, then submit {own} again" if own else "There is no smaller batch"
         return NextStep("Run again", f"{other}. R plans it as it was.")
@@ -179,11 +179,11 @@ def _what_is_missing(view: View, item: CheckItem) -> NextStep:
     if item.kind == "runs" and not view.lines and view.task is not None and view.task.runs:
         label = f"Plan {plural(len(view.task.runs), 'run')}"
     if item.kind == "answers":
-        return NextStep(f"Answer question {unanswered(view)}", "", action)
+        return NextStep(f"Answer question {first_open(view)}", "", action)
     return NextStep(label, missing if label != missing else "", action)
 
 
-def unanswered(view: View) -> int:
+def first_open(view: View) -> int:
     """The number of the task's first question without an answer; 0 without one."""
     items = (item for item in view.items if item.kind == "answers")
     return next((number for number, item in enumerate(items, 1) if not item.met), 0)
@@ -192,7 +192,7 @@ def unanswered(view: View) -> int:
 def _run_again(view: View, lines: Sequence[RunLine]) -> NextStep:
     if elsewhere := view.without_gpus(lines[0]):
         return NextStep("Another cluster is needed", elsewhere)
-    return NextStep("Run again", ended(lines), f"retry_run({tuple(line.run_id for line in lines)})")
+    return NextStep("Run again", end_text(lines), f"retry_run({tuple(line.run_id for line in lines)})")
 
 
 def failed_runs(view: View) -> tuple[RunLine, ...]:
@@ -200,7 +200,7 @@ def failed_runs(view: View) -> tuple[RunLine, ...]:
     return view.failures(view.task_id, view.lines) if view.task is not None and view.task.runs else ()
 
 
-def runs_again(view: View) -> tuple[RunLine, ...]:
+def runs_to_retry(view: View) -> tuple[RunLine, ...]:
     """The runs that `retry_run` plans: a selected one of another task that ended badly, else all that are needed."""
     missing, line = failed_runs(view), view.line
     if line is None or line.phase not in ENDED_BADLY or line in missing or not remedy(view, line).label:
@@ -223,7 +223,7 @@ def _while_running(view: View) -> NextStep:
     if again and max(going) < view.unchecked_from:
         more = NextStep(f"Plan {plural(len(again), 'run')}", reason, "plan")
         return _what_is_missing(view, again[0]) if again[0].mark == "small" else more
-    if (number := unanswered(view)) and any(line.row is not None for line in view.lines):
+    if (number := first_open(view)) and any(line.row is not None for line in view.lines):
         return NextStep(f"Answer question {number}", meanwhile, "next_question")
     pane = "log" if any(line.run.started for line in view.pending) else "runs"
     return NextStep(f"Watch the {pane}", reason, f"pane('{pane}')")
@@ -240,7 +240,7 @@ def _next_task(view: View) -> NextStep:
     what = " ".join(view.edition.hand_in.what.split()) if view.edition is not None else ""
     if not view.deck or view.deck_old:
         what = f"{view.deck} is older than your runs or answers." if view.deck_old else what
-        return NextStep(f"Export the {hands_in(view)}", f"All tasks are done. {what}".rstrip(), "export")
+        return NextStep(f"Export the {hand_in_form(view)}", f"All tasks are done. {what}".rstrip(), "export")
     if view.practice:
         what = f"{view.deck} shows practice runs; hand in one of real runs."
     label = "Practice is done" if view.practice else f"Hand in {view.deck}"
@@ -290,7 +290,7 @@ def headline(view: View) -> str:
     if planned and all(line.phase in ENDED_BADLY for line in view.lines):
         newest = [line for line in view.lines if line.run.token == view.lines[-1].run.token]
         failed = [line for line in newest if line.phase is RunPhase.FAILED]
-        return ended(failed or newest) + (" The task asks for no more." if view.count("runs").full else "")
+        return end_text(failed or newest) + (" The task asks for no more." if view.count("runs").full else "")
     return result_line(view)
 
 
@@ -305,7 +305,7 @@ def _before_runs(view: View, planned: int) -> str:
     return f"{there}. {step.label}{'' if runs.full else ' first'}."
 
 
-def ended(lines: Sequence[RunLine], who: str = "") -> str:
+def end_text(lines: Sequence[RunLine], who: str = "") -> str:
     """A sentence on those runs that ended as the first one did, by their numbers if not by `who`."""
     word = lines[0].word
     numbers = [line.run_id for line in lines if line.word == word]
@@ -325,7 +325,7 @@ def instead_of_chart(view: View) -> str:
         from labtui.results.messages import why_no_speedup
 
         if baseline := [line for line in failed_runs(view) if line.run.spec.n_gpus == 1]:
-            return ended(baseline[:1], "The one-GPU run")
+            return end_text(baseline[:1], "The one-GPU run")
         needs = why_no_speedup(view.charted) or "This chart needs runs on more than one size."
         ones = [line.run_id for line in view.pending if line.run.spec.n_gpus == 1]
         if ones and needs == NO_ONE_GPU_RUN:
@@ -360,7 +360,7 @@ def title_remark(view: View) -> str:
     return f"{told} (run {run.run_id})" if len(view.lines) > 1 else told
 
 
-def result(view: View) -> tuple[str, str, str]:
+def result_parts(view: View) -> tuple[str, str, str]:
     """The result in three parts: ``2.53``, ``as fast with 4 GPUs as with one``, ``63 % efficient so far``; else "".
 
     Empty for a task about learning. Of a single measurement: ``215 s``, ``an epoch on the CPU``, ``233 images per
@@ -384,20 +384,20 @@ def result(view: View) -> tuple[str, str, str]:
     far = f"{run.epochs_read} of {planned} epochs" if planned else plural(run.epochs_read, "epoch")
     detail += f", after {far}" if best.live else ""
     whose = f" ({model})" if (model := _of_model(view, best)) else ""
-    rates = f"as many {best.configuration.unit} per second on {best.counted} as on one"
-    sentence = rates if best.by_rate else f"as fast with {best.counted} as with one"
+    rates = f"as many {best.configuration.unit} per second on {best.devices} as on one"
+    sentence = rates if best.by_rate else f"as fast with {best.devices} as with one"
     return ratio_text(best.speedup), f"{sentence}{whose}", detail
 
 
 def _single(view: View) -> tuple[str, str, str]:
-    """The `result` of a task with one measured size that compares no sizes."""
+    """The `result_parts` of a task with one measured size that compares no sizes."""
     from labtui.results.numbers import rate_text, time_text
 
     if len(view.charted) != 1 or len(sizes_of(view)) > 1 or " " not in time_text(view.charted[0]):
         return "", "", ""
     (row,) = view.charted
     what = "in all " if row.program else "an epoch " if row.epoch_seconds else ""
-    where = f"on {row.counted}" if row.program or row.n_gpus is not None else ""  # else nobody knows
+    where = f"on {row.devices}" if row.program or row.n_gpus is not None else ""  # else nobody knows
     both = row.epoch_seconds is not None and row.throughput is not None
     rate = f"{rate_text(row.throughput)} {row.configuration.unit} per second" if both else ""
     return time_text(row), f"{what}{where}".rstrip(), f"{rate}{' so far' if row.live else ''}".strip()
@@ -414,7 +414,7 @@ def _of_model(view: View, row: ResultRow) -> str:
 
 def result_line(view: View) -> str:
     """The result in one line: ``2.53× as fast with 4 GPUs as with one, 63 % efficient so far``; "" without one."""
-    number, sentence, detail = result(view)
+    number, sentence, detail = result_parts(view)
     shown = f"{number}{'' if ' ' in number else '×'} {sentence}".rstrip() if number else ""
     compared = "" if " " in number else _compared(view)
     return compared or ", ".join(filter(None, (shown, detail.partition(", after ")[0])))

@@ -23,8 +23,8 @@ from labtui.tui import format as words
 from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import Plan, PlanFinding, Verdict
 from labtui.tui.themes import Roles, ink
-from labtui.tui.widgets.frame import ends, wrap
-from labtui.tui.widgets.selected_run import Rows, TableColumn, fit
+from labtui.tui.widgets.frame import left_right, wrap
+from labtui.tui.widgets.selected_run import Rows, TableColumn, layout
 
 if TYPE_CHECKING:
     from textual.content import Content
@@ -233,7 +233,7 @@ def table_of(plan: Plan, width: int) -> tuple[list[TableColumn], Rows]:
     titles = {
         "in": "send",
         "model": "program" if programs else "model" if plan.job_file is None else "name",
-        "gpus": words.counted(row.spec for row in rows),
+        "gpus": words.size_unit(row.spec for row in rows),
         "batch": "size" if programs else "global batch" if width > 80 else "batch",
         "per_gpu": "per GPU",
         "rate": "learning rate" if width > 80 else "LR",
@@ -253,7 +253,7 @@ def table_of(plan: Plan, width: int) -> tuple[list[TableColumn], Rows]:
     wide = {name: max(map(cell_len, (titles[name], *(row[name] for row in made)))) for name in titles}
     wide["options"] = min(wide["options"], MIN_OPTIONS)
     shown = {name: (title, wide[name]) for name, title in titles.items() if name not in drop}
-    columns = fit(shown, ("in", "model", "options"), OPTIONAL, width)
+    columns = layout(shown, ("in", "model", "options"), OPTIONAL, width)
     return columns, {str(at): [row[each.key] for each in columns] for at, row in enumerate(made)}
 
 
@@ -327,7 +327,7 @@ def finding_text(plan: Plan, found: PlanFinding, styles: Roles, width: int, *, c
     if found.copy:
         effect += f" It begins as a copy of {found.copy}."
     whole = left.cell_len + len(effect) + keys.cell_len + 2 <= width
-    text = ends(left.append(effect if whole or not chosen else ""), keys, width)
+    text = left_right(left.append(effect if whole or not chosen else ""), keys, width)
     if not chosen:
         return text
     if not whole:
@@ -373,7 +373,7 @@ def script_title(plan: Plan, job: int, styles: Roles, width: int) -> Text:
     left.append(f"  {plural(len(preview.script.splitlines()), 'line')}, {whose}", styles.soft)
     if changed := [each.path for each in preview.files if each.changed and each.used]:
         left.append(f"   {', '.join(changed)} changed by you", styles.warn)
-    return ends(left, ink("v ", f"bold {styles.busy}").append("View", styles.soft), width)
+    return left_right(left, ink("v ", f"bold {styles.busy}").append("View", styles.soft), width)
 
 
 def script(plan: Plan, job: int) -> Content:

@@ -139,7 +139,7 @@ class ViewModel:
         if path is None or not ends or ends[0] is None or ends[-1] is None:
             return ()
         began = ends[0] - run.epochs[0].seconds.value, ends[-1]
-        return read_load(self.session.folder.path, path, run.spec.n_gpus, began, moment)
+        return gpu_load(self.session.folder.path, path, run.spec.n_gpus, began, moment)
 
     def watch_logs(self, view: View) -> None:
         """Have the logs of the task's active runs read often, the selected run's output most often.
@@ -189,7 +189,7 @@ TAIL_BYTES = 8192
 
 
 @lru_cache(maxsize=1)
-def read_load(
+def gpu_load(
     root: Path, path: Path, n_gpus: int, began: tuple[float, float], moment: int
 ) -> tuple[float, ...]:
     """The mean utilization of the first `n_gpus` GPUs (0: all) at each of the last moments of a file of GPU samples.

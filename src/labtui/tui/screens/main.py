@@ -21,7 +21,7 @@ from textual.widgets import ContentSwitcher, OptionList, Tab, Tabs
 from labtui.domain.model import RunPhase
 from labtui.domain.run import run_numbers
 from labtui.tui import STYLES
-from labtui.tui.guidance import NextStep, as_it_was, instead_of_runs, remedy, runs_again
+from labtui.tui.guidance import NextStep, instead_of_runs, remedy, runs_to_retry, same_again
 from labtui.tui.messages import export_all
 from labtui.tui.themes import ANSWER_S, ink, pointer, roles
 from labtui.tui.view import ENDED_BADLY, View
@@ -178,7 +178,7 @@ class MainScreen(FramedScreen):
         line, plans = view.line, view.task is not None and bool(view.task.runs)
         if action == "plan" and not (plans or self.app.view_model.own_jobs or view.loading):
             return instead_of_runs(view)
-        if action == "retry_run" and line is not None and not runs_again(view):
+        if action == "retry_run" and line is not None and not runs_to_retry(view):
             again = "To run it again, press s, then d on its row." * (plans and line.phase is RunPhase.DONE)
             again = remedy(view, line).reason if line.phase in ENDED_BADLY else again
             return f"Run {line.run_id} is {line.word}. {again}".rstrip()
@@ -264,14 +264,14 @@ class MainScreen(FramedScreen):
         await self.app.show_plan(task_id, self.app.session.drafts(task_id) if task_id else ())
 
     async def action_retry_run(self, these: Sequence[int] = ()) -> None:
-        """Plan `these` runs again, else those of `runs_again`; each is changed according to how it ended."""
+        """Plan `these` runs again, else those of `runs_to_retry`; each is changed according to how it ended."""
         from labtui.session.planning import retry_after
 
         view = self.view
-        again = [view.runs[number] for number in these] or runs_again(view)
+        again = [view.runs[number] for number in these] or runs_to_retry(view)
         jobs = {line.run.token: line for line in reversed(again)}
         lines = sorted(jobs.values(), key=lambda line: line.run_id)
-        proposals = [retry_after(self.app.session, line.run_id, same=as_it_was(line)) for line in lines]
+        proposals = [retry_after(self.app.session, line.run_id, same=same_again(line)) for line in lines]
         alike: dict[str, list[int]] = {}  # runs of one sentence
         for line, proposal in zip(lines, proposals, strict=True):
             alike.setdefault(proposal.sentence, []).append(line.run_id)

@@ -26,7 +26,7 @@ from labtui.domain.state import LIVE
 from labtui.tui import STYLES
 from labtui.tui import format as words
 from labtui.tui.app import LabApp
-from labtui.tui.guidance import ended
+from labtui.tui.guidance import end_text
 from labtui.tui.themes import Roles, roles
 from labtui.tui.view import RunLine
 from labtui.tui.widgets.frame import key, sentences
@@ -322,7 +322,7 @@ def problems_text(app: LabApp) -> Text:
         for line in lines:
             ends.setdefault(line.word, []).append(line)
         if lines:
-            page.append(f"! {' '.join(map(ended, ends.values()))}\n", style="bold")
+            page.append(f"! {' '.join(map(end_text, ends.values()))}\n", style="bold")
             failed = any(line.phase is RunPhase.FAILED for line in lines)
             why = "r and choose the run to see why, " if failed else ""
             which = "it" if len(lines) == 1 else "them" if task.task_id else "the chosen one"

@@ -26,7 +26,7 @@ from labtui.tui.guidance import headline, instead_of_chart, sizes_of, unit_of
 from labtui.tui.themes import ANSWER_S, ink, pointer, roles
 from labtui.tui.view import ENDED_BADLY, RunLine, View, planned_sizes
 from labtui.tui.view_model import VIEWS, first_view, in_turn
-from labtui.tui.widgets.frame import Pane, PlainText, clickable, ends, key, say
+from labtui.tui.widgets.frame import Pane, PlainText, clickable, key, left_right, say
 from labtui.tui.widgets.log_pane import LogPane, line_text, readable, shorten
 from labtui.tui.widgets.plot import Cursor, draw
 
@@ -38,7 +38,7 @@ def empty_chart(view: View, name: str) -> ChartSpec:
     family = next(each for each in FAMILIES.values() if each.view == name)
     by_program = counts and (name == "time" or counts != {"GPUs"})  # an epoch is no time of a program
     family = FAMILIES.get(f"program-{name}", family) if by_program else family
-    x_label = family.x_label.replace("processes", words.counted(plans))
+    x_label = family.x_label.replace("processes", words.size_unit(plans))
     timed = counts and name in ("throughput", "training")
     rows = [row for row in view.charted if row.is_measured and row.program is None]
     lacks = [note for row in rows if name == "throughput" for note in row.notes_about("no throughput")]
@@ -57,7 +57,7 @@ def can_fill(view: View, name: str) -> bool:
     return name in ("time", "training") or len(sizes_of(view)) > (view.task is not None)
 
 
-def shows(panel: ChartSpec, name: str) -> bool:
+def is_panel_of(panel: ChartSpec, name: str) -> bool:
     """Whether a panel is of the line of this name in the filter; it may have only one of its sizes."""
     return f"{panel.heading}, ".startswith(f"{name}, ")
 
@@ -104,7 +104,7 @@ class ChartView(Widget, can_focus=False):
         return Text("\n").join(lines)
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
+class ShownCharts(msgspec.Struct, frozen=True, kw_only=True):
     """What the pane shows: the charts of each view that have data, and of each the one that is drawn."""
 
     name: str = "time"
@@ -172,7 +172,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         key("L", "log_line", "Log line", "the line of the log that the point comes from", show=True),
     ]
 
-    shown = Shown()
+    shown = ShownCharts()
     spot: Spot | None = None
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -208,11 +208,11 @@ class ChartsPane(Pane, Container, can_focus=True):
 
     def _panel(self, spec: ChartSpec) -> ChartSpec:
         """The panel of the chosen line, and of its series that the cursor is on; a chart without panels itself."""
-        mine = [each for each in specs.screen_panels(spec) if self._only and shows(each, self._only)]
+        mine = [each for each in specs.screen_panels(spec) if self._only and is_panel_of(each, self._only)]
         panel = specs.panel_of(spec, name=self._line)
         return panel if panel in mine or not mine else mine[0]
 
-    def _find(self, view: View) -> Shown:
+    def _find(self, view: View) -> ShownCharts:
         """What is to be shown of a view, as chosen."""
         # a chart with panels shows the chosen line among the others, in grey
         panels = {each.family: each for each in view.charts if specs.screen_panels(each)[1:]}
@@ -237,7 +237,7 @@ class ChartsPane(Pane, Container, can_focus=True):
             drawn["speedup"] = with_curves(replace(chart, series=series, message=laws[0].message))
         parts = specs.screen_panels(whole[name]) if name in whole else []
         together = [tab for tab in VIEWS if tab != "training" and (tab in drawn or can_fill(view, tab))]
-        return Shown(
+        return ShownCharts(
             name=name,
             four=together if four and len(together) > 1 else (),
             charts=charts,
@@ -310,7 +310,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         """Move the cursor to a line; if that is in another panel, its group is chosen in all views."""
         self._line = name
         if self.shown.panels[1:] and panel != self.shown.spec:
-            self._only = next((line for line in self.view.by_line if shows(panel, line)), self._only)
+            self._only = next((line for line in self.view.by_line if is_panel_of(panel, line)), self._only)
         self.on_resize()
 
     def action_law(self) -> None:
@@ -386,7 +386,7 @@ class ChartsPane(Pane, Container, can_focus=True):
             fits = name and left.cell_len + cell_len(filtered + name) + 4 <= self.size.width
             filtered += f" {name}" if fits else ""
             right = ink("m ", f"bold {styles.busy}").append(filtered, styles.soft)
-        return ends(left, right, self.size.width)
+        return left_right(left, right, self.size.width)
 
     def _sentence(self) -> Text:
         view, spec = self.view, self.shown.spec
@@ -434,7 +434,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         origin = next((each for each in origins if each and len(each) < width - left.cell_len - 1), "")
         source = f"   {bounds_source(row)}" if bounds and row is not None and not point.line else ""
         left.append(source if left.cell_len + len(source) + len(origin) < width else "", styles.quiet)
-        return Text("\n").join([ends(left, ink(origin, styles.soft), width), self._log_text(spot)])
+        return Text("\n").join([left_right(left, ink(origin, styles.soft), width), self._log_text(spot)])
 
     def _log_text(self, spot: Spot) -> Text:
         """The log line of a point; of a mean, that of the last epoch."""

@@ -37,7 +37,7 @@ COUNTS = {"runs": "     Runs", "charts": "  Exported", "answers": "  Answers"}
 """The counts of a task in a wide list, and the heads above them."""
 
 
-def ends(left: Text, right: Text, width: int, gap: int = 1) -> Text:
+def left_right(left: Text, right: Text, width: int, gap: int = 1) -> Text:
     """One line with a text at each end, at least `gap` cells apart; the left one is cut if both do not fit."""
     left.no_wrap = True
     left.truncate(max(0, width - right.cell_len - gap), overflow="ellipsis")
@@ -198,7 +198,7 @@ def task_text(row: TaskLine, view: View, styles: Roles, width: int, lines: int =
     lines = min(lines, len(textwrap.wrap(row.title, free)) or 1)
     wrapped = textwrap.wrap(row.title, room, initial_indent=taken, max_lines=lines, placeholder="…")
     first, *more = wrapped or [taken]
-    text = ends(left.append(first[len(taken) :], style), right, width or 80)
+    text = left_right(left.append(first[len(taken) :], style), right, width or 80)
     for each in more:
         text.append(f"\n{mark}", styles.busy).append(f"{each:>{indent - 1 + len(each)}}", style)
     return text
@@ -388,7 +388,7 @@ def _header(screen: FramedScreen, styles: Roles, width: int) -> Text:
     right, free = lab_state(view, styles), width - (2 if rail else 1)
     whole = left.cell_len + len(title) + 2 + right.cell_len <= free
     left.append(title if whole else title.partition(":")[0], styles.soft)
-    return ends(left, right, free, gap=2)
+    return left_right(left, right, free, gap=2)
 
 
 def _title(view: View, styles: Roles, width: int) -> Text:
@@ -399,7 +399,7 @@ def _title(view: View, styles: Roles, width: int) -> Text:
     left.append(f"  {row.title}" if row.task_id else row.title, "bold")
     more = "done; one more is " if row.live and row.status == "done" else ""
     state = ink(f"{row.sign} {more}{row.word}", getattr(styles, row.role or "soft"))
-    return ends(left, state.append(title_remark(view), styles.soft), width)
+    return left_right(left, state.append(title_remark(view), styles.soft), width)
 
 
 def _rail_title(screen: FramedScreen, styles: Roles, width: int) -> Text:
@@ -408,7 +408,7 @@ def _rail_title(screen: FramedScreen, styles: Roles, width: int) -> Text:
     done = f"{far.done} of {far.total}" if far else ""
     right = Text("".join(COUNTS.values()) if wide else done, styles.quiet)
     left = ink("Tasks", "bold").append(f"   {done}" if wide else "", styles.quiet)
-    return ends(left, right, max(8, width))
+    return left_right(left, right, max(8, width))
 
 
 def _about(screen: FramedScreen, styles: Roles, width: int) -> Text:
@@ -440,7 +440,7 @@ def _note(screen: FramedScreen, step: NextStep, styles: Roles, width: int) -> Te
     if not text and not screen.has_class("-rail"):  # without the rail, the next step is shown here
         reason = sentences(step.reason, width - len(f" {step.key}  {step.label}  "))
         line = step_text(replace(step, reason=reason), styles, "  ")
-    return ends(line, ink(screen.view.exporting, styles.soft), width + 2, 2)
+    return left_right(line, ink(screen.view.exporting, styles.soft), width + 2, 2)
 
 
 _RUNS = {"cancel_run", "end_after", "hold_run", "retry_run", "plan", "send", "fix", "override", "test_only"}

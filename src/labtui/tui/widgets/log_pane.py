@@ -15,12 +15,12 @@ from labtui.domain.run import run_numbers
 from labtui.domain.state import OPEN, TRAINING
 from labtui.domain.terminal_text import printable
 from labtui.tui import format as words
-from labtui.tui.guidance import blamed, headline
+from labtui.tui.guidance import error_runs, headline
 from labtui.tui.themes import ink, roles
 from labtui.tui.view import ENDED_BADLY, View
-from labtui.tui.widgets.frame import PlainText, ends, key, say
+from labtui.tui.widgets.frame import PlainText, key, left_right, say
 from labtui.tui.widgets.selected_run import SelectedRunPane, last_line
-from labtui.tui.widgets.tail_view import STAMP, LogText, TailView, least
+from labtui.tui.widgets.tail_view import STAMP, LogText, TailView, kept_parts
 
 
 class LogPane(SelectedRunPane, inherit_bindings=False):  # its own keys come before the run's
@@ -131,7 +131,7 @@ class LogPane(SelectedRunPane, inherit_bindings=False):  # its own keys come bef
         for part in (*parts, *([file.path.name] if file.path is not None else ())):
             fits = text.cell_len + len(part) + right.cell_len + 4 <= self.size.width
             text.append(f"   {part}" if fits else "", styles.soft)
-        say(self, "#log-title", ends(text, right, max(10, self.size.width)))
+        say(self, "#log-title", left_right(text, right, max(10, self.size.width)))
 
     # ------------------------------------------------------------------ search
 
@@ -195,7 +195,7 @@ def read_as(view: View, stream: Stream) -> dict[int, str]:
                 found[sample.line] = f"{whose}{counts}"
         for problem in line.run.diagnosis:
             if problem.stream == stream:
-                runs = blamed(view, problem, line.run.token)
+                runs = error_runs(view, problem, line.run.token)
                 theirs = runs not in ([], [chosen.run_id])
                 found[problem.line] = f"run {' or '.join(map(str, runs))}  error" if theirs else "error"
     return found
@@ -227,4 +227,4 @@ def shorten(text: str, width: int) -> str:
     """A log line cut to `width` characters: first its time stamp goes, then what says least."""
     if len(text) > width:
         text = STAMP.sub("… ", text, count=1)
-    return text if len(text) <= width else " … ".join(map(str.strip, least(text, width))).strip()
+    return text if len(text) <= width else " … ".join(map(str.strip, kept_parts(text, width))).strip()

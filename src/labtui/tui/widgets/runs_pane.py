@@ -17,14 +17,14 @@ from labtui.results.charts import ChartSpec, Series
 from labtui.results.measured import val_accuracy
 from labtui.tui import format as words
 from labtui.tui.format import NOTHING, PHASE_ROLES, all_shortened
-from labtui.tui.guidance import blamed, ended_as_asked, headline, remedy, result, sizes_of, unit_of
+from labtui.tui.guidance import ended_as_asked, error_runs, headline, remedy, result_parts, sizes_of, unit_of
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import ENDED_BADLY, RunLine, View
 from labtui.tui.view_model import first_chart, first_view
 from labtui.tui.widgets.charts_pane import ChartView, empty_chart
 from labtui.tui.widgets.frame import PlainText, clickable, say, wrap
 from labtui.tui.widgets.plot import MIN_HEIGHT
-from labtui.tui.widgets.selected_run import KeyedTable, Rows, SelectedRunPane, TableColumn, fit, last_line
+from labtui.tui.widgets.selected_run import KeyedTable, Rows, SelectedRunPane, TableColumn, last_line, layout
 from labtui.tui.widgets.tail_view import TailView
 
 MAX_BAR = 16
@@ -81,7 +81,7 @@ class RunsPane(SelectedRunPane):
     # ------------------------------------------------------------------ the result
 
     def _show_result(self, view: View, styles: Roles) -> None:
-        shown, sentence, detail = result(view)
+        shown, sentence, detail = result_parts(view)
         number, _, unit = shown.partition(" ")
         self.set_class(bool(number), "-result")
         digits = self.query_one(Digits)
@@ -190,7 +190,7 @@ def _columns(view: View, head: str, longest: int, width: int, need: int) -> list
         "sign": ("", 1),
         "run": ("run", 3),
         "model": (head, longest),
-        "gpus": (words.counted(line.run.spec for line in lines), 9 if timed else 4),
+        "gpus": (words.size_unit(line.run.spec for line in lines), 9 if timed else 4),
         "batch": ("per GPU", 7),
         "size": ("size", max([9, *(len(line.run.spec.size) for line in lines)])),
         "epoch": ("time" if timed else "epoch", 11 if timed else 7),
@@ -215,7 +215,7 @@ def _columns(view: View, head: str, longest: int, width: int, need: int) -> list
     drop |= set() if sped_up or len(sizes_of(view)) > 1 else {"speedup", "efficiency", "cost"}
     shown = {name: title for name, title in titles.items() if name not in drop}
     first, last = ("memory", "training", "cost", "rate"), ("batch", "efficiency")[:: 1 if head else -1]
-    return fit(shown, ("sign", "model", "state"), (*first, *last), width)
+    return layout(shown, ("sign", "model", "state"), (*first, *last), width)
 
 
 def _telling_column(view: View) -> tuple[str, dict[int, str]]:
@@ -310,7 +310,7 @@ def error_card(view: View, line: RunLine, styles: Roles, width: int) -> Text:
     """The card of a failed run: the log's own error line with its place, one sentence, advice, the keys."""
     text, room = Text(), max(20, width - 2)
     for found in line.run.diagnosis[:1]:
-        whose = blamed(view, found, line.run.token)
+        whose = error_runs(view, found, line.run.token)
         if line.run_id not in whose:
             continue
         for part in wrap(found.text.strip(), room):

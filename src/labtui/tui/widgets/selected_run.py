@@ -35,7 +35,7 @@ class TableColumn(msgspec.Struct, frozen=True):
     width: int = 0
 
 
-def fit(
+def layout(
     titles: Mapping[str, tuple[str, int]], texts: Sequence[str], optional: Sequence[str], width: int
 ) -> list[TableColumn]:
     """A column for each title and its width, by key; those named in `texts` are for words, the others for numbers.

@@ -191,7 +191,7 @@ _PIECES_END = re.compile(r",? - |, | \| |(?<![: ]) {3}")
 _NUMBER_ENDS = re.compile(r"\d\S*( \S+)?$")
 
 
-def least(text: str, width: int) -> tuple[str, ...]:
+def kept_parts(text: str, width: int) -> tuple[str, ...]:
     """A text without what says least: the parts that fit with an ellipsis between them; no name loses its value.
 
     Of a record, what stands before its key goes; of another line its last pieces, or the words far before a number.
@@ -412,7 +412,7 @@ class TailView(ScrollView, can_focus=True):
             far = at > 18 and cell_len(text[: at + len(self.needle)]) >= width
             return (text[:9], text[at - 9 :]) if far else (text,)
         stamp = STAMP.match(text)
-        return ("", text[stamp.end() :]) if stamp else least(text, width)
+        return ("", text[stamp.end() :]) if stamp else kept_parts(text, width)
 
     def _text(self, number: int) -> str:
         """A line's text; with `brief`, without its time stamp, unless that is what the search has found."""

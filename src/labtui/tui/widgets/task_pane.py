@@ -15,10 +15,10 @@ from labtui.domain.tuning import distinguishing_words
 from labtui.lab.checks import CheckItem
 from labtui.lab.evidence import one_line
 from labtui.lab.run_choice import not_run_yet
-from labtui.tui.guidance import headline, instead_of_runs, unanswered
+from labtui.tui.guidance import first_open, headline, instead_of_runs
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import Count, View
-from labtui.tui.widgets.frame import Pane, PlainText, clickable, ends, key, say, sentences, wrap
+from labtui.tui.widgets.frame import Pane, PlainText, clickable, key, left_right, say, sentences, wrap
 
 
 class Section(msgspec.Struct, frozen=True):
@@ -106,7 +106,7 @@ def _heading(section: Section, styles: Roles, width: int, *, is_open: bool) -> T
     chip.append(LABELS.get(name, ""), styles.soft)
     if not is_open:
         left.append(sentences(section.sentence, width - left.cell_len - chip.cell_len - 1), styles.soft)
-    return ends(left, chip, width)
+    return left_right(left, chip, width)
 
 
 def _opened(section: Section, styles: Roles, width: int) -> Text:
@@ -193,5 +193,5 @@ def _sentence(view: View, kind: str) -> str:
         again = next((item.missing for item in view.items if item.kind == kind and item.stale), "")
         there = "exported" + (f"; {view.deck} is outdated" if view.deck_old else "")
         return again or (there if view.count("charts").done else "none exported yet")
-    number = unanswered(view)
+    number = first_open(view)
     return one_line(task.questions[number - 1].text) if task is not None and number else "all written"
