@@ -184,6 +184,7 @@ async def test_a_folder_without_runs_begins_with_the_first_task_and_the_next_off
         await pilot.press("r")
         await until(pilot, lambda: "needs no run" in text_of(app))
         await until(pilot, lambda: app.view_model.checks and "s Plan" not in text_of(app))
+        assert "More:" not in text_of(app)
         assert "Runs\nThis task needs no run." in text_beside(app.view, 0, roles(app), 60).plain
         rail = app.main.query_one(TaskList)
         await until(pilot, lambda: rail.option_count == 7)

@@ -127,7 +127,7 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
     specs = [view.state.called(line.run, names) for line in view.runs.values()]
     options = distinguishing_words([spec.tuning for spec in specs])
     several = len({spec.data_set for spec in specs}) > 1
-    grid, below = [["run", "task", "name", "device", "batch/GPU", "state", "epochs", "note", "job", ""]], [""]
+    grid, below = [["run", "task", "name", "device", "batch/GPU", "state", "epochs", "", "job", "note"]], [""]
     for row, spec, words in zip(rows, specs, options, strict=True):
         job, line = row["job"] or {}, view.runs[row["run"]]
         done = row["outcome"] == "completed"  # the state of its job may come from another run

@@ -99,7 +99,8 @@ class RunsPane(SelectedRunPane):
         """Say what the rows need to be compared, and how many are out of sight."""
         table = self.query_one(KeyedTable)
         above, below = round(table.scroll_y), round(table.max_scroll_y - table.scroll_y)
-        cut = ", ".join(f"{count} {side}" for count, side in ((above, "above"), (below, "below")) if count)
+        sides = ((above, "above"), (below, "below")) if table.display else ()
+        cut = ", ".join(f"{count} {side}" for count, side in sides if count)
         notes = f"More: {cut}.  {notes_of(self.view)}" if cut else notes_of(self.view)
         say(self, "#runs-note", ink(notes, roles(self.app).quiet))
         self.set_class(bool(notes), "-noted")
