@@ -137,5 +137,5 @@ def test_a_profile_that_an_earlier_version_wrote_is_read():
         parse_profile(f'{text}dat_dir = "/x"\n', "old")
     with pytest.raises(DataError, match="profile old has no setting ``"):
         parse_profile(f'{text}"" = 1\n', "old")
-    with pytest.raises(DataError, match="must be a whole path"):
+    with pytest.raises(DataError, match="must be an absolute path"):
         parse_profile(f'{text}[launch]\ncontainer = "my.sif"\n', "old")

@@ -58,7 +58,7 @@ def test_an_empty_folder_answers_every_reading_verb(folder, command):
     ("practice --factor x", "Argument --factor: 'x' is not a number."),
     ("submit 10.5 --gpus 1 --control independent --dry-run --offline", "No run of this plan has such a control"),
     ("results 10.5", "10.5 is no log file, and this command takes no task"), ("submit 10.5 --gpus x", ""),
-    ("init new --python venv/bin/python3", "Argument --python: 'venv/bin/python3' is not a whole path"),
+    ("init new --python venv/bin/python3", "Argument --python: 'venv/bin/python3' is not an absolute path"),
     ("init new --lab hpc4ai-ch10 --cluster mn5 --container my.sif", "That is not valid: the container 'my.sif'"),
 ])  # fmt: skip
 def test_a_task_or_choice_that_is_not_there_is_a_sentence(folder, command, arguments, said):

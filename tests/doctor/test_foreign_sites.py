@@ -73,7 +73,7 @@ def test_from_nothing_to_a_chart(site, tmp_path):
     answers = {"CIFAR-10": [cluster.student.data_dir], "TensorFlow": ["a.sif", PYTHON], "queue": ["2"]}
     shown, questions = at_a_terminal(labtui, words, answers)
     assert 0 < questions <= MAX_ANSWERS + 1, shown
-    assert "'a.sif' must be a whole path, beginning with /" in shown
+    assert "'a.sif' must be an absolute path, beginning with /" in " ".join(shown.split())
     assert "Slurm would accept a job with one GPU." in shown
     text = (labtui.folder / "cluster.toml").read_text()
     written = tomllib.loads(text)

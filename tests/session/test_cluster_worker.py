@@ -311,8 +311,8 @@ def test_what_was_seen_before_a_connection_says_its_age_until_the_queue_was_read
 
 
 @pytest.mark.parametrize(("minutes", "changes", "refusal_text"), [
-    *((0, {}, "not a useful limit"), (500, {}, "Its limit is 30 min")),
-    (20, {"time_limit_s": 600.0}, "Its limit is 10 min"),
+    *((0, {}, "not a useful limit"), (500, {}, "The job's limit is 30 min")),
+    (20, {"time_limit_s": 600.0}, "The job's limit is 10 min"),
     *((5, {"elapsed_s": 400.0}, "already been running for 7 min"), (8, {"elapsed_s": 400.0}, "")),
     (5, {"elapsed_s": 3.0, "start_time": 1000.0}, "already been running for 7 min"),
 ])  # fmt: skip

@@ -35,7 +35,9 @@ READ_END_S = 30.0
 
 def queue_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the folder and the form of the answer."""
-    parser.epilog = "In JSON a job's exit_code is null where the queue told its end: only accounting has it."
+    parser.epilog = (
+        "In JSON, exit_code is null if only the queue shows a job's end: the code is in Slurm's accounting."
+    )
     options.add_folder(parser)
     parser.add_argument("--offline", action="store_true", help="show what is stored; ask no cluster")
     parser.add_argument("--all", action="store_true", help="all your jobs, also those of other programs")

@@ -35,7 +35,7 @@ def init_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_connection(parser)
     parser.add_argument("--data-dir", default="", metavar="REMOTE_DIR", help="the lab's data on the cluster")
     parser.add_argument("--container", default="", metavar="REMOTE_FILE", help="container on the cluster")
-    words = "with --host: the module, or the whole path of the Python, that has TensorFlow or PyTorch"
+    words = "with --host: the module, or the absolute path of the Python, that has TensorFlow or PyTorch"
     parser.add_argument("--python", type=options.python, default="", metavar="MODULE|PATH", help=words)
     parser.add_argument("--reservation", default="", help="Slurm reservation")
     parser.add_argument("--group", default="", metavar="NAME", help="your group's name, for the slides")
@@ -72,7 +72,7 @@ def run_init(args: argparse.Namespace) -> int:
     if not (settings.user or profile.user):
         say(f"You log in as {cluster_user(settings, profile)}; to change that, set `user` in lab.toml.")
     if settings.data_dir and not settings.data_dir.startswith("/"):
-        say(f"{settings.data_dir} is looked for in your home: set data_dir to the whole path.")
+        say(f"{settings.data_dir} is looked for in your home: set data_dir to the absolute path.")
     for error in _faults(settings, profile):
         say(f"Still to do: {error.sentence} {error.hint}")
     say(f'Next: `cd "{folder.path}"`, then `labtui doctor`.')

@@ -66,9 +66,9 @@ def fingerprint(text: str) -> str:
 
 
 def python(text: str) -> str:
-    """The type of what has Python's packages: a module, or the whole path of a Python (jobs run elsewhere)."""
+    """The type of what has Python's packages: a module, or the absolute path of a Python (jobs run elsewhere)."""
     if re.search(r"\A[~.]|\bbin/python", text) and not text.startswith("/"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole path, which begins with /")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an absolute path, which begins with /")
     return text
 
 

@@ -48,9 +48,9 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def check_image(path: str) -> None:
-    """Raise ValueError for a container that is no whole path: jobs run elsewhere, and Singularity knows no ``~``."""
+    """Raise ValueError for a container that is no absolute path: jobs run elsewhere, and Singularity knows no ``~``."""
     if path and not path.startswith("/"):
-        raise ValueError(f"the container {path!r} must be a whole path, beginning with /")
+        raise ValueError(f"the container {path!r} must be an absolute path, beginning with /")
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -74,7 +74,7 @@ def image_folder(folder: str, data_set: str) -> str:
     """The path of a set of images in the data folder.
 
     Raises:
-        UsageError: the data folder is no whole path; a relative one would start in the job's own directory.
+        UsageError: the data folder is no absolute path; a relative one would start in the job's own directory.
     """
     if not folder.startswith("/"):
         raise failure("data-folder", data=data_set, folder=folder)

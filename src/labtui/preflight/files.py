@@ -41,10 +41,10 @@ _PROGRAM = re.compile(r"(?<!\S)/\S+/bin/\S+")
 _SCRIPT = re.compile(
     r"(?:srun\s+(?:-\S+\s+)*)?(?:\S+/)?python[\d.]*\s+(?:-\w+\s+)*((?!/tmp/)(?:~|\$HOME)?/\S+\.py)(?!\S)"
 )
-"""A command that runs a Python script by its whole path or from home, outside a container."""
+"""A command that runs a Python script by its absolute path or from home, outside a container."""
 _SOURCE = re.compile(r"\s*(?:source|\.)\s+(\S+)")
 _LEAVES = re.compile(r"\s*cd\s+((?:~|\$HOME)?/\S+?|~|\$HOME)/?\s*")
-"""A move to a whole path, or below home."""
+"""A move to an absolute path, or below home."""
 
 
 def absolute_paths(code: str) -> Iterator[str]:
@@ -83,7 +83,7 @@ def paths_to_ask(context: ScriptContext) -> tuple[str, ...]:
 
 
 def _named_paths(context: ScriptContext) -> list[str]:
-    """The data folders and programs that the trainings' commands name by a whole path, and the scripts."""
+    """The data folders and programs that the trainings' commands name by an absolute path, and the scripts."""
     commands = [command.text for job in context.jobs for command in job.launches]
     named = [each for text in commands for each in (*_DATA_OPTION.findall(text), *_PROGRAM.findall(text))]
     texts = [command.text for job in context.jobs for command in job.filled]

@@ -272,7 +272,7 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
     if run.outcome == "completed":
         reason = f"Run {run_id} is done. {reason}"
     if cause := next((found.text for found in run.diagnosis if found.kind in _FAILS_AGAIN), ""):
-        reason = f"{reason} Unless this is mended, it fails again: {cause}"
+        reason = f"{reason} Unless this is fixed, it fails again: {cause}"
     draft = _redraft(session, submission, specs, minutes or submission.time_limit_minutes)
     return Proposal(drafts=(draft,), sentence=reason)
 

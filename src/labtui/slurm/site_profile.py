@@ -57,8 +57,8 @@ class SiteQuestion(msgspec.Struct, frozen=True, kw_only=True):
         """The value of an answer: the default if it is empty, an option by its number, else the answer itself.
 
         Raises:
-            ValueError: a number that no option has, an unknown QoS, a container that is no whole path, or another path
-                as `training`.
+            ValueError: a number that no option has, an unknown QoS, a path of the container, or of `training`, that is
+                not absolute.
         """
         words = answer.strip()
         chosen, names = number(words), [option.split(" (")[0] for option in self.options]
@@ -339,7 +339,7 @@ def _notes(slurm: SlurmProbe, site: SiteProbe, *, by_qos: bool) -> Iterator[str]
 def _gaps(slurm: SlurmProbe, site: SiteProbe, chosen: SiteQueue | None, choices: Choices) -> Iterator[str]:
     """What neither the site nor the student told, as sentences."""
     if choices.data and not choices.data_dir and not _data(site, choices):
-        yield f"Where the data are ({choices.data}): write data_dir in cluster.toml, the whole path."
+        yield f"Where the data are ({choices.data}): write data_dir in cluster.toml, the absolute path."
     for program, reason in site.refused.items():
         yield f"`{program}` was refused: {reason}"
     if slurm.associations is None:

@@ -422,7 +422,7 @@ class DoctorScreen(TextScreen):
                 session.note_paths(seen)
         except Exception as error:  # a check must never take the screens down
             session.faults.write(error)
-            said, fix = "The check broke off.", f"The lab's {session.folder.problem_log.name} says where."
+            said, fix = "The check was cut off.", f"The lab's {session.folder.problem_log.name} says where."
             self._checks.append(Check(key="doctor", title="Doctor", status="problem", sentence=said, fix=fix))
         self._under_way = False
         app.call_later(self.show)
