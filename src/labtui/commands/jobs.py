@@ -156,7 +156,7 @@ def _cause_and_advice(view: View, line: RunLine) -> tuple[str, str]:
     After a time limit, GPU memory that ran out, and a process that was lost, what to do stands in place of the cause.
     """
     from labtui.session.own_jobs import batch_file
-    from labtui.tui.guidance import remedy, trained_again
+    from labtui.tui.guidance import remedy, success_text
 
     run = line.run
     if line.submission is not None and line.submission.status is SubmissionStatus.REFUSED:
@@ -165,7 +165,7 @@ def _cause_and_advice(view: View, line: RunLine) -> tuple[str, str]:
         way, item = f"`labtui retry {run.run_id}` plans a smaller batch", line.submission
         if item is not None and item.job_file:
             way = f"halve the batch in {batch_file(run.spec, item.job_file)}"
-        return "" if trained_again(view, line) else way, ""
+        return "" if success_text(view, line) else way, ""
     if run.outcome == "time-limit":
         again = remedy(view, line)
         return f"`labtui retry {run.run_id}` plans more time" if again.label else again.reason, ""
@@ -318,14 +318,14 @@ def run_retry(args: argparse.Namespace) -> int:
     """Plan the run again, then check, ask and submit as `labtui submit` does."""
     from labtui.commands.submit import send
     from labtui.session.planning import known_runs, retry_after
-    from labtui.tui.guidance import trained_again
+    from labtui.tui.guidance import success_text
     from labtui.tui.view import View
 
     with OpenLab(args) as lab:
         proposal = retry_after(lab.session, args.run, same=args.same, minutes=args.time)
         view = View.of(lab.session)
         line = view.runs[args.run]
-        told = f"Run {args.run} is done." if line.run.outcome == "completed" else trained_again(view, line)
+        told = f"Run {args.run} is done." if line.run.outcome == "completed" else success_text(view, line)
         if told and not (args.yes or args.dry_run or args.show_commands or terminal.at_terminal()):
             say_error(failure("run-done", told=told))
             return 1

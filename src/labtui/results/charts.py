@@ -25,11 +25,11 @@ Role = Literal["measured", "other", "ideal", "fit", "reference"]
 """``other``: measured, but in grey beside the lines that its panel is about."""
 
 MODEL_HUES = {"ResNet50": 0, "ResNet152": 1, "ResNet101": 2}
-"""A colour is a network where a chart has several, and in every file; others take the first free colours."""
+"""The colours of these networks, by index, on every chart with several and in every file; others take free ones."""
 HUES, TONES, MARKS = 5, 4, 6
-"""The numbers of colours of a drawer, of the tones of each, and of its marks."""
+"""How many colours, tones of each colour, and marks every drawer has."""
 MAX_LINES, MAX_IN_PANEL = 4, 6
-"""Charts of more lines have panels; the heading of a panel counts more lines than have names beside it."""
+"""Charts of more lines have panels; the heading of a panel with more lines than the second counts them."""
 WHOLE_TRAINING = {"whole-training": "total_seconds", "gpu-hours": "whole_gpu_hours"}
 """The families of whole trainings, whose numbers come from no single epoch, with the field of a row for each."""
 MIN_LOG_SPAN = 8

@@ -33,21 +33,22 @@ GROWING_S, GREW_RECENTLY_S, VISIBLE_S = 0.065, 5.0, 0.25
 BESIDE_S, GPU_S, OTHERS_S = 0.5, 2.0, 1.0
 """Intervals of the other stream of its job, of GPU samples, and of the logs of other runs on screen."""
 
-WHOLE_LOOK_S = 2.0
+FULL_CHECK_S = 2.0
 """Between two full checks of a log (size, time, whether it was replaced) only its end is read, in one round trip."""
 
 SOON_S = 0.5
 RUNNING_S = 2.0
 ENDING_S = 1.0
 WAITING_S = 4.0
-"""Of a job that waits in the queue: one that starts and fails between two polls is noticed by its log."""
+"""Intervals at which logs are checked, by the state of the job; `WAITING_S` while it waits in the queue, since one that
+starts and fails between two polls is noticed by its log."""
 
-AFTER_THE_END_S = 60.0
+FINAL_CHECK_S = 60.0
 """A complete log is checked once more when its job has been over for this long."""
 
 QUIET_S = 3.0
 """A log is complete when it did not change for this long after its job, if the job failed or the log shows its end.
-`SOON_S` is enough if the job failed and its logs show why; `AFTER_THE_END_S` finds what came later."""
+`SOON_S` is enough if the job failed and its logs show why; `FINAL_CHECK_S` finds what came later."""
 
 QUIET_UNCLEAR_S = 15.0
 """The same if Slurm calls the job completed but the log shows no end: a parallel file system may be late."""
@@ -187,7 +188,7 @@ class LogFollower:
             glance = item.copy.glance(files)
             if glance is not None:
                 return glance
-        item.whole_until = now + WHOLE_LOOK_S
+        item.whole_until = now + FULL_CHECK_S
         step = item.copy.step(files, max(0, room))
         if step.behind and room <= 0:
             problem = failure("log-limit", job=item.job_id, gib=self._context.max_log_bytes / 1024**3)
@@ -265,7 +266,7 @@ class LogFollower:
         """On screen the visible stream most often, then the other streams of its job, then the other jobs."""
         job = submission.job
         if item.complete:
-            return AFTER_THE_END_S
+            return FINAL_CHECK_S
         if job is None or job.phase is JobPhase.QUEUED:
             return WAITING_S if item.token not in self._on_screen else SOON_S
         if item.token not in self._on_screen:
@@ -364,7 +365,7 @@ class LogFollower:
         submission = context.state.submissions[item.token]
         if has_whole_logs(submission) and not context.readings.are_current(submission):
             self._end_runs(item.token)
-        if submission.job is not None and context.clock.wall() - submission.job.seen_at > AFTER_THE_END_S:
+        if submission.job is not None and context.clock.wall() - submission.job.seen_at > FINAL_CHECK_S:
             self._settle(item)
 
     def _end_runs(self, token: str) -> None:

@@ -93,8 +93,8 @@ def hand_in_form(view: View) -> str:
     return view.edition.hand_in.form if view.edition is not None else "slides"
 
 
-def trained_again(view: View, line: RunLine) -> str:
-    """Which run of this size does or did what this one failed to: a later one, or with a smaller batch; or ""."""
+def success_text(view: View, line: RunLine) -> str:
+    """A sentence on another run of this size that trains or has trained, later or with a smaller batch; or ""."""
     failed, size = line.run, (line.run.task_id, line.run.spec.label)
     others = ((each.run, each.word) for each in view.runs.values() if each.phase in (RunPhase.DONE, *OPEN))
     for run, word in (each for each in others if (each[0].task_id, each[0].spec.label) == size):
@@ -130,7 +130,7 @@ def remedy(view: View, line: RunLine) -> NextStep:
         return NextStep("", "This is what the task asks for.")
     if full:
         return NextStep("", NEEDS_NONE)
-    if told := view.why_no_retry(line) or trained_again(view, line):
+    if told := view.why_no_retry(line) or success_text(view, line):
         return NextStep("", told)
     if run.outcome == "time-limit":
         advice = "The new plan gives it more time, if the queue allows it."

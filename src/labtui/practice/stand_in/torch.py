@@ -23,15 +23,15 @@ from labtui.practice import pace, stand_in
 from labtui.practice.pace import Pace, torch_memory_gib
 from labtui.practice.stand_in import FrameworkBase, Recorded, sized
 
-_VALIDATION = 2.5
+_VALIDATION_SPEED = 2.5
 """How many times faster an image is in validation than in training."""
 _LEARNING_EPOCHS, _LEARNING_BATCH = 2.0, 128
 """Epochs in which a training with this global batch reaches 63 % of its final accuracy."""
-_SLOWER = 1 / 8
-"""The power of the batch by which these epochs grow: a larger batch has fewer updates."""
-_SPREAD = 0.002
+_BATCH_EXPONENT = 1 / 8
+"""The exponent with which these epochs grow with the batch: a larger batch has fewer updates."""
+_ACCURACY_STD = 0.002
 """Standard deviation of the final accuracies of equal trainings."""
-_VALIDATED = 0.95
+_VALIDATION_SHARE = 0.95
 """Validation accuracy relative to that in training."""
 
 
@@ -51,54 +51,54 @@ class State:
     """The time of this epoch, relative to the usual one."""
 
     @property
-    def tokens(self) -> bool:
+    def counts_tokens(self) -> bool:
         """Whether the script counts tokens."""
         return "per_device_train_batch_size" in self.options
 
     @cached_property
-    def trained(self) -> Pace:
-        """The training's speed by the published tables."""
-        model = self.options.get("model" if self.tokens else "model_name", "").lower()
+    def pace(self) -> Pace:
+        """The published pace of this training."""
+        model = self.options.get("model" if self.counts_tokens else "model_name", "").lower()
         tuning = frozenset(tuning_of(self.options))
         return Pace(model, Path(self.options.get("dataset", "")).name, tuning, self.world, self.batch)
 
     @property
     def memory_gib(self) -> float:
         """GiB of GPU memory of one process."""
-        if not self.tokens:
+        if not self.counts_tokens:
             return torch_memory_gib(self.options, self.batch)
         eager, liger = self.options.get("attn") == "eager", "use_liger_kernel" in self.options
         each = 7.1 if eager else 1.3 if liger else 3.09  # GiB per 1,024 tokens, from two published rows each
-        return self.trained.memory_gib(each * int(self.options.get("sequence_length", "8192")) / 1024)
+        return self.pace.memory_gib(each * int(self.options.get("sequence_length", "8192")) / 1024)
 
     @cached_property
     def step_s(self) -> float:
         """Seconds per step, without noise."""
-        each = int(self.options.get("sequence_length", "8192")) if self.tokens else 1
-        return each * self.batch * self.world / self.trained.rate()
+        each = int(self.options.get("sequence_length", "8192")) if self.counts_tokens else 1
+        return each * self.batch * self.world / self.pace.rate()
 
     def next_s(self) -> float:
         """Seconds of the next step, with the noise of a real node."""
         seconds = self.step_s * self.noise * math.exp(_RANDOM.gauss(0.0, pace.NOISE) / 4)
-        first = not self.tokens and self.epoch == 1 and self.seen == self.batch
-        return seconds + (self.trained.first_s() if first else 0.0)
+        first = not self.counts_tokens and self.epoch == 1 and self.seen == self.batch
+        return seconds + (self.pace.first_s() if first else 0.0)
 
     @cached_property
     def final_accuracy(self) -> float:
-        """The training accuracy that this run would come to: by the published one, as equal trainings differ."""
-        return (self.trained.accuracy() + _RANDOM.gauss(0.0, _SPREAD)) / _VALIDATED
+        """The training accuracy that this run would reach: the published one, with the scatter of equal trainings."""
+        return (self.pace.accuracy() + _RANDOM.gauss(0.0, _ACCURACY_STD)) / _VALIDATION_SHARE
 
     def progress(self) -> tuple[float, float]:
         """Training accuracy and loss by now."""
         epochs = max(1, self.epoch) - 1 + max(1, self.step) / max(1, self.steps)
-        needed = _LEARNING_EPOCHS * (self.batch * self.world / _LEARNING_BATCH) ** _SLOWER
+        needed = _LEARNING_EPOCHS * (self.batch * self.world / _LEARNING_BATCH) ** _BATCH_EXPONENT
         reached = self.final_accuracy * (1 - math.exp(-epochs / needed))
         return reached, max(0.05, 5.3 * (1 - reached))
 
     def sums(self) -> list[float]:
         """What a rank adds up: images, correct ones, those correct within the top five, loss x images."""
         accuracy, loss = self.progress()
-        count, right = float(max(1, self.seen)), accuracy * (1.0 if self.training else _VALIDATED)
+        count, right = float(max(1, self.seen)), accuracy * (1.0 if self.training else _VALIDATION_SHARE)
         return [count, count * right, count * (1 - (1 - right) ** 2), count * loss]
 
 
@@ -228,7 +228,7 @@ class DataLoader(FrameworkBase):
             count = min(self.batch, self.count - place * self.batch)
             STATE.seen += count
             if not self.drop_last:
-                time.sleep(STATE.step_s / STATE.batch * count / _VALIDATION)
+                time.sleep(STATE.step_s / STATE.batch * count / _VALIDATION_SPEED)
             yield sized("images", count), sized("labels", count)
 
 

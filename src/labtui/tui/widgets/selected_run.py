@@ -38,9 +38,10 @@ class TableColumn(msgspec.Struct, frozen=True):
 def layout(
     titles: Mapping[str, tuple[str, int]], texts: Sequence[str], optional: Sequence[str], width: int
 ) -> list[TableColumn]:
-    """A column for each title and its width, by key; those named in `texts` are for words, the others for numbers.
+    """The columns that fit into `width` cells; `titles` has the title and width of each by its key.
 
-    Of `optional`, the last fit in first; a last one for words takes what the others leave.
+    Columns in `texts` hold words, the others numbers. The `optional` ones are added from the last one on. If the last
+    column holds words, it takes the free cells.
     """
     every = [TableColumn(name, title, name not in texts, cells) for name, (title, cells) in titles.items()]
     columns = [each for each in every if each.key not in optional]

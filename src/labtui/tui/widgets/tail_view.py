@@ -192,7 +192,7 @@ _NUMBER_ENDS = re.compile(r"\d\S*( \S+)?$")
 
 
 def kept_parts(text: str, width: int) -> tuple[str, ...]:
-    """A text without what says least: the parts that fit with an ellipsis between them; no name loses its value.
+    """The parts of a text that fit into `width` with an ellipsis between them; no name loses its value.
 
     Of a record, what stands before its key goes; of another line its last pieces, or the words far before a number.
     """
