@@ -838,6 +838,11 @@ def test_a_size_that_is_done_with_a_smaller_batch_asks_for_nothing():
     assert "Open the log" not in card, "there is no job"
     same = guidance.NextStep("", "Run 3 is the same again, and is done.")
     assert guidance.remedy(view, view.runs[2]) == same
+    late = one_run(outcome="time-limit", phase=RunPhase.FAILED, started=True)
+    told = [seen(LabState(runs={1: replace(late, last_begun=n)}), factor=n * 400.0) for n in (0, 1)]
+    cards = [" ".join(error_card(each, each.runs[1], ROLES, 80).plain.split()) for each in told]
+    assert "by its time limit before its log shows an epoch." in cards[0] and "clock" not in cards[0]
+    assert "in epoch 1 of 5." in cards[1] and "On the practice clock, 400 times as fast" in cards[1]
     trains = replace(view.state.runs[3], outcome=None, phase=RunPhase.RUNNING)
     now = seen(replace(view.state, runs={**view.state.runs, 3: trains}))
     assert guidance.remedy(now, now.runs[2]).reason.startswith("Run 3 is the same again, and is ")

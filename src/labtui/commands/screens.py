@@ -156,7 +156,8 @@ def practice_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lab", default=LAB, metavar="ID", help=words)
     options.add_trust(parser)
     parser.add_argument("--keep", metavar="DIR", help="keep lab folder and cluster in DIR; continue there")
-    parser.add_argument("--factor", type=float, metavar="N", help="cluster seconds per second (default 20)")
+    words = "cluster seconds per second (default 20); over 100, jobs may run out of time before they train"
+    parser.add_argument("--factor", type=float, metavar="N", help=words)
     parser.add_argument("--train", action="store_true", help="really train small images on this computer")
     words = "simulate these incidents in order, one in each job (--list explains them)"
     parser.add_argument("--rehearse", nargs="+", action="extend", default=[], metavar="NAME", help=words)

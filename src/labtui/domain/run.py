@@ -159,6 +159,8 @@ class RunRecord(RunFacts, frozen=True, kw_only=True):
     """Seconds per batch as the trainer last printed it (PyTorch's ImageNet example and similar)."""
     unit: WorkUnit = "images"
     """The unit of its rate, in the log's word."""
+    last_begun: int = 0
+    """The last epoch that its log printed or began; 0 without one."""
     rate_line: int | None = None
     """The 1-based line that prints its rate."""
     contradictions: tuple[str, ...] = ()

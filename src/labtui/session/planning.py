@@ -308,17 +308,19 @@ def _propose_more_time(
 ) -> Proposal:
     """After a time-out: twice the minutes, or what the runs need at their own pace, within the queue's limit.
 
-    If not one epoch ended, each takes longer than the limit was.
+    If not one epoch ended and nothing is known of such runs, each takes longer than the limit was.
     """
-    from labtui.lab.expected_time import time_limit
+    from labtui.lab.expected_time import expectation, time_limit
 
     known = [run for run in runs if "epochs" not in run.spec.unknown]
     needed = sum(run.trained_s / run.epochs_read * run.spec.epochs for run in known if run.epochs)
     planned, job = submission.time_limit_minutes, submission.job
     # the key T may have shortened it
     before = math.ceil(job.time_limit_s / 60) if job is not None and job.time_limit_s else planned
+    rows = session.results().measured
+    expected, _ = expectation(_redraft(session, submission, specs, planned), session.edition, rows)
     if known and not any(run.epochs for run in runs):
-        needed = 60.0 * before * known[0].spec.epochs
+        needed = expected.hi if expected is not None else 60.0 * before * known[0].spec.epochs
     limit = max(planned if before < planned else 2 * planned, math.ceil(PACE_MARGIN * needed / 60))
     draft = _redraft(session, submission, specs, limit)
     if not submission.job_file:
@@ -328,6 +330,9 @@ def _propose_more_time(
     said = f"It ran out of time after {before} min: try {limit} min."
     if any(map(session.state.never_counts, runs)):
         said = f"{said} {WHAT_COUNTS}"
+    elif expected is not None and max(needed, expected.hi) <= 60 * min(before, limit):
+        most = math.ceil(max(needed, expected.hi) / 60)
+        said = f"It ran out of time after {before} min, but should need {most} at most; it may have started late."
     elif limit <= before or 60 * limit < needed:
         said = f"It ran out of time, and the queue allows no more than {limit} min: train fewer epochs."
     return Proposal(drafts=(draft,), sentence=said)

@@ -372,6 +372,7 @@ class OpenRun(msgspec.Struct):
             **told,
             outcome=self.outcome,
             epochs=samples,
+            last_begun=self.begun,
             unit=self.rates[-1].unit if self.rates else unit,
             notes=notes,
             interleaved=self.interleaved,

@@ -142,6 +142,10 @@ def look_of(spec: ChartSpec, at: int, look: Roles, *, chosen: bool, hollow: bool
     return (HOLLOW if hollow else MARKS)[seen.mark % len(MARKS)], look.series[hue][min(tone, 3)]
 
 
+MAX_CALM_FACTOR = 100
+"""How fast a practice clock may run before the seconds that a program needs to start are minutes of its job."""
+
+
 def connection_label(view: View) -> tuple[str, str, str]:
     """The glyph, word and role of the connection; "connecting" until the first attempt has ended."""
     connection = view.state.connection
@@ -153,6 +157,14 @@ def about_practice(factor: float | None) -> str:
     """What a practice cluster is, whose clock runs `factor` times as fast as ours."""
     pace = f"; its clock runs {factor:g} times as fast" if factor else ""
     return f"The cluster is inside this program{pace}. Its numbers are marked."
+
+
+def about_fast_clock(factor: float | None) -> str:
+    """Why jobs run out of time on a practice clock `factor` times as fast as ours; "" where it is slow enough."""
+    if not factor or factor <= MAX_CALM_FACTOR:
+        return ""
+    pace = f"On the practice clock, {factor:g} times as fast"
+    return f"{pace}, the start of a program takes minutes: use a smaller --factor."
 
 
 def why_it_waits(view: View, line: RunLine | None) -> str:

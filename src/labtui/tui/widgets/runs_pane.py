@@ -340,7 +340,8 @@ def explain(line: RunLine) -> str:
     if run.gpu_memory_ran_out and "batch_size" not in spec.unknown:
         more = f" with a batch of {spec.per_gpu_batch:,} per GPU"
     elif run.outcome == "time-limit":
-        more = f" in epoch {min(run.epochs_read + 1, spec.epochs)} of {spec.epochs}"
+        epoch = f"in epoch {min(run.epochs_read + 1, spec.epochs)} of {spec.epochs}"
+        more = f" {epoch if run.last_begun else 'before its log shows an epoch'}"
     elif run.outcome == "failed" and run.started and not run.diagnosis:
         more = "; its log does not say why"
     return f"Run {run.run_id} {run.deed}{more}."
