@@ -66,7 +66,8 @@ def test_what_is_no_header(text):
 ])  # fmt: skip
 def test_bars_on_their_way_are_no_epochs(text):
     assert isinstance(read_summary(text), bool)
-    assert parse_log(f"Epoch 1/2\n{text}\n".encode()).runs[0].epochs == ()
+    run = parse_log(f"Epoch 1/2\n{text}\n".encode()).runs[0]
+    assert (run.epochs, run.last_begun) == ((), 1)
 
 
 def test_strange_metrics():
