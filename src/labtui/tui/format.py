@@ -159,12 +159,13 @@ def about_practice(factor: float | None) -> str:
     return f"The cluster is inside this program{pace}. Its numbers are marked."
 
 
-def about_fast_clock(factor: float | None) -> str:
-    """Why jobs run out of time on a practice clock `factor` times as fast as ours; "" where it is slow enough."""
+def advice_on_time(factor: float | None) -> str:
+    """What to do after a time limit; on a practice clock that is `factor` times as fast as ours, that may be why."""
+    more = "The new plan gives it more time, if the queue allows it."
     if not factor or factor <= MAX_CALM_FACTOR:
-        return ""
+        return more
     pace = f"On the practice clock, {factor:g} times as fast"
-    return f"{pace}, the start of a program takes minutes: use a smaller --factor."
+    return f"{more} {pace}, the start of a program takes minutes: use a smaller --factor."
 
 
 def why_it_waits(view: View, line: RunLine | None) -> str:

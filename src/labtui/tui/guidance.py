@@ -133,8 +133,7 @@ def remedy(view: View, line: RunLine) -> NextStep:
     if told := view.why_no_retry(line) or success_text(view, line):
         return NextStep("", told)
     if run.outcome == "time-limit":
-        more = "The new plan gives it more time, if the queue allows it."
-        advice = f"{more} {words.about_fast_clock(view.factor)}".rstrip()
+        advice = words.advice_on_time(view.factor)
     elif run.outcome is None and line.submission is not None:
         advice = line.submission.hint or advice
     elif run.gpu_memory_ran_out:
