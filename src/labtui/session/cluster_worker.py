@@ -126,7 +126,7 @@ class ClusterWorker:
 
         def work(future: Future[_T]) -> None:
             if self._ensure_connected():
-                self._context.run(self._context.asking(call, future, then))
+                self._context.run(self._context.question_task(call, future, then))
             else:
                 fail(future, self._connection.why_offline)
 
@@ -318,7 +318,7 @@ class Poller:
         if answer.jobs is None:
             self._store_jobs(jobs)
         else:
-            self._submitter.shown(answer.jobs)
+            self._submitter.look_up_shown(answer.jobs)
             silent = failure("accounting-silent", text=answer.accounting_problem)
             context.set_problem("accounting", silent if answer.accounting is None else None)
             others, clock = job_evidence.other_jobs(context.state, answer.jobs), answer.server_time

@@ -126,7 +126,7 @@ class Journal:
             StoreError: when it cannot be read.
         """
         with self._changed:
-            state = self._store.load() if self._store.changed() else self._state
+            state = self._store.load() if self._store.changed_elsewhere() else self._state
             self._state = self._stored = mirrored(state)
             self._changed.notify_all()
 

@@ -203,7 +203,7 @@ class Store:
             state = replace(state, paths=MappingProxyType(seen.paths), **kept)
         return state
 
-    def changed(self) -> bool:
+    def changed_elsewhere(self) -> bool:
         """Whether another process stored anything since `load`."""
         with self._database() as db:
             return _data_version(db) != self._seen

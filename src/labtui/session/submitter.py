@@ -212,7 +212,7 @@ class Submitter:
         for future in pending.sent:
             settle(future, token)
         for cancelled in pending.cancelled:
-            self._context.run(self._context.asking(cancel(job_id), cancelled))
+            self._context.run(self._context.question_task(cancel(job_id), cancelled))
         del self._pending[token]
 
     def _postpone(self, submission: SubmissionState, error: LabError, tries: int) -> None:
@@ -247,20 +247,20 @@ class Submitter:
 
     # ------------------------------------------------------------------ what the queue shows
 
-    def shown(self, rows: Iterable[JobView]) -> None:
-        """After the queue showed the job of a submission whose answer was lost: look that one up at once."""
+    def look_up_shown(self, rows: Iterable[JobView]) -> None:
+        """Look up at once each submission whose answer was lost and whose job the queue shows."""
         tokens = {token_of(row) for row in rows}
         for item in self._context.state.in_status(SubmissionStatus.UNKNOWN):
             if item.token in tokens:
                 self._pending[item.token].lookup_at = 0.0
 
     def look_again(self, submission: SubmissionState) -> None:
-        """After the queue showed that its job is another's: look this submission's job up by its token."""
+        """Look up a submission's job by its token, because the queue shows that the known job is another's."""
         sentence = "Slurm's answer named another job; labtui looks for this one by its token."
         self._change(submission.token, SubmissionStatus.UNKNOWN, sentence, job=None)
 
     def adopt_first(self, submission: SubmissionState, job_id: str) -> None:
-        """After a job that ended itself as a duplicate: make the job that began first the submission's."""
+        """Make the job that began first the submission's job, after its other job ended itself as a duplicate."""
         token, at = submission.token, self._context.clock.wall()
 
         def found(look: Lookup) -> None:
@@ -269,7 +269,7 @@ class Submitter:
                 self._context.journal.change(lambda state: state.with_accepted(token, first, at, reason))
 
         call = lookup(self._context.absolute(submission.remote_dir), token, submission.job_name)
-        self._context.run(self._context.asking(call, Future(), found))
+        self._context.run(self._context.question_task(call, Future(), found))
 
     # ------------------------------------------------------------------ changes by the student
 

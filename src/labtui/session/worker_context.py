@@ -128,10 +128,10 @@ class WorkerContext(msgspec.Struct):
         with contextlib.suppress(StopIteration):
             self.ask_aside(step(), partial(self.run, task))
 
-    def asking(
+    def question_task(
         self, call: Call[_T], future: Future[_T], then: Callable[[_T], object] = lambda found: None
     ) -> Task:
-        """The task that asks one question for `future`; `then` gets the answer first."""
+        """A task that asks the cluster one question and settles `future`; `then` gets the answer first."""
         with errors_to(future):
             found = yield partial(self.cluster.ask, call)
             then(found)

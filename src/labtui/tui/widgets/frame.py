@@ -61,7 +61,7 @@ def appearance(cell: object) -> object:
     return (cell.plain, cell.style, *cell.spans) if isinstance(cell, Text) else cell
 
 
-Said = Text | Callable[[Roles, int], Text]
+Content = Text | Callable[[Roles, int], Text]
 """A text, or a function that makes it for the theme and a width."""
 
 
@@ -71,13 +71,13 @@ class PlainText(Static):
     A text that fills its width is said as a function, which is called whenever the widget is painted.
     """
 
-    _said: Said = EMPTY
+    _said: Content = EMPTY
     _seen: object = None
 
     def render(self) -> Text:
         return self._said(roles(self.app), self.size.width) if callable(self._said) else self._said
 
-    def say(self, said: Said) -> None:
+    def say(self, said: Content) -> None:
         self._said = said
         if callable(said) and not self.size.width:
             return  # it is made once it is laid out
@@ -97,7 +97,7 @@ def clickable(action: str, style: str) -> Style:
     return Style.parse(style) + Style(meta={"does": action})
 
 
-def say(node: DOMNode, part: str, said: Said) -> None:
+def say(node: DOMNode, part: str, said: Content) -> None:
     """Set the text of the `PlainText` below `node` that the selector `part` matches."""
     node.query_one(part, PlainText).say(said)
 
