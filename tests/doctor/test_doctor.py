@@ -26,6 +26,7 @@ from labtui.slurm.probe import CIFAR10, Association, PathFacts, PathsProbe, QosL
 from labtui.slurm.remote_command import CommandResult
 from labtui.slurm.site_probe import SitePartition, SiteProbe
 from labtui.slurm.site_profile import Choices, site_profile
+from labtui.slurm.states import sentences
 from tests.real_cluster import Cluster, Student
 from tests.session.small_job import make_lab
 from tests.slurm.recorded import PROBE
@@ -139,6 +140,11 @@ def test_what_was_not_looked_at_is_neither_fine_nor_missing():
     line.ask = lambda call: call.read(CommandResult(b"PartitionName=acc", b"invalid partition", 1))
     (found,) = _check_trials(line, replace(PROFILE, gpus_per_node=0), wanted, probe())  # type: ignore[arg-type]
     assert "does not exist" in found.sentence and "here: acc. It is gpu_queue in the cluster" in found.fix
+    line.ask = lambda call: call.read(CommandResult(b"", b"sbatch: error: I/O error writing script", 1))
+    (found, _) = _check_trials(line, PROFILE, replace(wanted, cpu_runs=True), probe())  # type: ignore[arg-type]
+    assert "often a full quota" in found.sentence and found.fix.startswith("See Quota above. ")
+    for each in sentences()["refusals"]:  # the doctor sends nobody to itself
+        assert "`labtui doctor`" not in each["hint"].replace("in `labtui doctor`", "above")
 
 
 @pytest.mark.parametrize(("answer", "status", "words"), [

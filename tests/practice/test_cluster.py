@@ -1,6 +1,7 @@
 """The practice cluster from outside: who gets in, what is seen, what stays behind. Nothing does."""
 
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -12,11 +13,12 @@ import paramiko
 import pytest
 from paramiko.common import cMSG_CHANNEL_SUCCESS
 
+from labtui.commands.cli import main
 from labtui.domain.errors import DataError, UsageError
 from labtui.practice.cluster import PracticeCluster
 from labtui.practice.command_line import MIN_JOB_AGE_S, Call
 from labtui.practice.layout import SHELL, STATE_FILE, Layout, make_layout, program_environment
-from labtui.practice.request import build_request
+from labtui.practice.request import Refused, build_request
 from tests.real_cluster.cluster import alive, wait_until
 
 pytestmark = pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="needs bash")
@@ -137,6 +139,21 @@ def test_a_finished_job_is_in_the_queue_as_long_as_on_a_real_cluster(cluster):
     control.cancel(job.job_id, began)
     real = MIN_JOB_AGE_S * cluster.clock.factor
     assert job in control.in_queue(began + real - 1) and job not in control.in_queue(began + real)
+
+
+def test_the_doctor_finds_a_full_disk_as_on_a_real_cluster(cluster, capsys):
+    names, login = ("host", "port", "user", "identity", "host_key", "account", "root"), cluster.settings()
+    words = [f"--{name.replace('_', '-')}={login[name]}" for name in names]
+    found = []
+    for cluster.controller.full_until in (math.inf, 0.0):
+        main(["doctor", "--cluster", "practice", "--json", *words])
+        checks = json.loads(capsys.readouterr().out)["checks"]
+        found.append({each["key"] for each in checks if each["status"] == "problem"})
+    assert found[0] - found[1] == {"quota", "room"}
+    cluster.fill_disk(1e6)
+    with pytest.raises(Refused, match="I/O error"):
+        submit_here(cluster, b"")
+    cluster.controller.full_until = 0.0
 
 
 def submit_here(cluster, script, **options):

@@ -81,7 +81,6 @@ class PracticeCluster:
         self._state_file = StateFile(folder) if keep else None
         saved = self._state_file.load() if self._state_file else None
         self.clock = PracticeClock.started_now(1.0 if train else factor, saved.clock if saved else 0.0)
-        self.full_until = self._full_for = 0.0
         self._stop, secret = threading.Event(), secrets.token_hex(16)
         self._control = control_server(secret, self._answer)
         environment = self._environment(f"{self._control.server_address[1]}:{secret}")
@@ -94,7 +93,7 @@ class PracticeCluster:
             self.controller.restore(saved.jobs, saved.clock)
             self._save()
         environment["PATH"] = os.environ.get("PATH", os.defpath)
-        self._ssh = PracticeSSHServer(self.layout, self.site.user, environment, self._disk_is_full)
+        self._ssh = PracticeSSHServer(self.layout, self.site.user, environment, self._refuses_writes)
         self._ssh.client_key.write_private_key_file(str(self.layout.identity))
         self._beating = threading.Thread(target=self._beat, name="practice-scheduler", daemon=True)
         self._beating.start()
@@ -144,15 +143,12 @@ class PracticeCluster:
 
     def fill_disk(self, seconds: float) -> None:
         """Refuse writes for `seconds` on the cluster's clock, from the first refused one."""
-        self.full_until, self._full_for = math.inf, seconds
+        self.controller.full_until, self.controller.full_for = math.inf, seconds
 
     # ------------------------------------------------------------------ inside
 
-    def _disk_is_full(self) -> bool:
-        now = self.clock.now()
-        if self.full_until == math.inf:
-            self.full_until = now + self._full_for
-        return now < self.full_until
+    def _refuses_writes(self) -> bool:
+        return self.controller.refuses_writes(self.clock.now())
 
     def _environment(self, control: str) -> dict[str, str]:
         kept = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
@@ -173,9 +169,9 @@ class PracticeCluster:
 
     def _answer(self, program: str, call: Call) -> Answer:
         now = self.clock.now()
-        if program == "sbatch" and self._disk_is_full():
-            full = "I/O error writing script/environment to file"
-            return 1, "", f"sbatch: error: Batch job submission failed: {full}\n"
+        if program == "bsc_quota":
+            used = "1.0 TB" if now < self.controller.full_until else "12.0 GB"
+            return 0, f"group {self.site.account}\ngpfs_projects GRP {used} 1.0 TB 1.1 TB 0 KB\n", ""
         self.controller.advance(now)
         reply = answer(program, call, self.controller, now)
         self._save()  # so that the answer still holds after a crash

@@ -4,6 +4,7 @@ Every method takes the time (UNIX seconds on the cluster's clock) and holds one 
 calls `ended` when they are over. A finished job leaves the queue after `min_job_age_s`; accounting keeps it.
 """
 
+import math
 import signal
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -37,6 +38,7 @@ class Controller:
         self.jobs: dict[int, Job] = {}
         self.down_until = 0.0
         self.accounting_down_until = 0.0
+        self.full_until = self.full_for = 0.0
         self.waits: dict[int, list[tuple[str, float]]] = {}
         """By job id, the reasons for which incidents keep it waiting, each with the time at which it ends."""
         self.watchers: list[Callable[[float], None]] = []
@@ -80,6 +82,12 @@ class Controller:
         if limit is not None and sum(not job.finished for job in mine) >= limit:
             raise Refused("QOSMaxSubmitJobPerUserLimit", final=POLICY)
 
+    def refuses_writes(self, now: float) -> bool:
+        """Whether the disk is full: for `full_for` seconds from the first write that is refused."""
+        if self.full_until == math.inf:
+            self.full_until = now + self.full_for
+        return now < self.full_until
+
     def submit(
         self, request: JobRequest, *, script: bytes, arguments: tuple[str, ...], environment: Mapping[str, str],
         now: float,
@@ -87,6 +95,8 @@ class Controller:
         """Add a job to the queue. Raises Refused."""
         with self.lock:
             self.check_limits(request)
+            if self.refuses_writes(now):
+                raise Refused(final="I/O error writing script/environment to file")
             job_id = self.next_id
             self.next_id += 1
 

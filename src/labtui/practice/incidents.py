@@ -61,7 +61,7 @@ ACTS: dict[str, tuple[str, Callable[[PracticeCluster, Job, float], object]]] = {
     "drop": (RUNNING, lambda cluster, _job, _now: cluster.drop_connections()),
     "accounting": (RUNNING, _stop_accounting),
     "controller": (RUNNING, _stop_controller),
-    "quota": (PENDING, lambda cluster, _job, _now: cluster.fill_disk(30 * cluster.clock.factor)),
+    "quota": (PENDING, lambda cluster, _job, _now: cluster.fill_disk(60 * cluster.clock.factor)),
 }
 """By incident: the state of the job that it waits for, and its action."""
 _NOTES = decode.own_toml(__file__, "incidents.toml")

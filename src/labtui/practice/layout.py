@@ -32,7 +32,7 @@ PYTORCH = "nvidiaPytorch24.07"
 HERE = Path(__file__).parent
 SHELL = HERE / "shell"
 SAME_PROGRAM = {
-    **dict.fromkeys((*PROGRAMS, "date", "sleep", "nvidia-smi"), "program"),
+    **dict.fromkeys((*PROGRAMS, "bsc_quota", "date", "sleep", "nvidia-smi"), "program"),
     "apptainer": "singularity",
     "python3": "python",
 }

@@ -75,7 +75,7 @@ def classify(stderr: str, out: str = "") -> SbatchAnswer:
     return SbatchAnswer(
         key="other",
         sentence=f"sbatch failed: {last}." if last else "sbatch failed and gave no reason.",
-        hint="`labtui doctor` compares account, queue and paths with what Slurm knows.",
+        hint="Compare account, QoS and paths with those in `labtui doctor`.",
         unclear=True,
         detail=words,
     )
