@@ -485,7 +485,7 @@ def test_more_than_four_lines_become_panels():
     assert rows_of(two_each[:3]) == 1 and rows_of(two_each) == 2, "names beside several lines need room"
     series = tuple(replace(each, group="ab"[at < 7]) for at, each in enumerate(spec_of(*(lines * 2)).series))
     seven, five = drawn(replace(spec_of(*(lines * 2)), series=series)).axes
-    assert [each.get_title(loc="left") for each in (seven, five)] == ["b, 7 runs", "a"]
+    assert [each.get_title(loc="left") for each in (seven, five)] == ["b, 7\u00a0runs", "a"]
     names = [each.get_text() for each in five.texts if each.get_gid() == "name"]
     assert names[0] == "3 line 7" and len(names) == 5 and not seven.texts
     study = published_lab(load_edition("thesis-2019")).results
@@ -605,6 +605,17 @@ def test_the_accuracy_of_many_runs_has_a_panel_for_each_and_what_a_gpu_did_last_
     last = tuple(replace(point, live=True) for point in both.series[0].points)
     live = replace(both, series=(replace(both.series[0], points=last), both.series[3]))
     assert [text.endswith("so far") for text in drawing.end_texts(live, named=True).values()] == [True, False]
+    alone = replace(live, unit="", series=(replace(live.series[0], points=(Point(x=1, y=2, live=True),)),))
+    assert [*drawing.end_texts(alone, named=True).values()] == ["so far"], "without a name no comma"
+    bars = replace(spec_of({0: 510.0, 1: 620.0}, kind="bars", x_axis="names"), x_ticks=((0, "a"), (1, "b")))
+    points = tuple(replace(point, live=point.x == 0) for point in bars.series[0].points)
+    bars = replace(bars, series=(replace(bars.series[0], points=points),))
+    assert words_of(drawn(bars).axes[0].texts) == ["510, so far", "620"]
+    panels = (
+        replace(s, group=f"a longer{n} run, CPUs {n}, sleep {n}") for n, s in enumerate(both.measured[:6], 10)
+    )
+    titles = [each.get_title(loc="left") for each in drawn(replace(both, series=tuple(panels))).axes]
+    assert titles[0].endswith("\nsleep\u00a010"), "an option keeps its value"
     cpu = compute_results([run(0, [9, 8], model=name) for name in "ab"])
     (over,) = pages_module._charts(HandInPage(task="1", table="results"), cpu)
     assert over.family == "epochs", "a page of runs on the CPU has a chart"

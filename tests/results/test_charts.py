@@ -264,6 +264,9 @@ def test_one_network_has_its_analysis_several_what_compares_them_and_what_says_n
     telling.append(run(0, [9], model="net 0", run_id=12, outcome="unfinished", live=True))
     (of_live,) = (each for each in catalogue(compute_results(telling)) if each.family == "epochs")
     assert of_live.notes[-1].endswith("run 9 and run 12 are drawn.") and of_live.measured[1].points[0].live
+    cut = [replace(each, run=replace(each.run, outcome="failed", epochs_planned=9)) for each in learned[:3]]
+    (of_cut,) = (each for each in catalogue(compute_results([*made, *cut])) if each.family == "epochs")
+    assert of_cut.notes[-1] == "3 runs of net 0: run 9, which was stopped, is drawn."
     assert of_all["accuracy"].message == "Training accuracy of run 9 comes to 20.0 % after one epoch"
     beside = compute_results([*every[:3], run(1, [9, 5], model="own")])
     drawn = [chart.series for chart in lab_charts(beside)]

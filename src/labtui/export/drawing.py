@@ -214,8 +214,8 @@ def end_texts(spec: ChartSpec, *, named: bool) -> dict[str, str]:
         shown = last.label or not spec.over_time or (spec.percent and spec.x_axis == "epochs")
         told = (value_text(spec, last) if shown else "", name if named and several else "")
         if len(lines) <= (MAX_IN_PANEL if panel else MAX_NAMED):
-            live = ", so far" if spec.over_time and last.live else ""
-            found[series.name] = " ".join(filter(None, told)) + live
+            live = "so far" if spec.over_time and last.live else ""
+            found[series.name] = ", ".join(filter(None, (" ".join(filter(None, told)), live)))
     for each in (each for each in spec.series if each.points and not (each.is_run or panel)):
         value = value_text(spec, each.points[-1]) if each.points[-1].label else ""
         if each.role != "ideal" or named or not several:

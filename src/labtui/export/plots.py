@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import io
 import math
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -123,7 +124,9 @@ def _draw_panels(part: Any, spec: ChartSpec, parts: Sequence[ChartSpec]) -> None
     for axes in grid.flat[len(parts) :]:
         axes.set_axis_off()
     for axes, each in zip(grid.flat, parts, strict=False):
-        name = "\n".join(textwrap.wrap(clean(each.heading), 75 // columns + 6)[:2])
+        # an option and its value stay on one line
+        heading = re.sub(r"(?<=[^\W\d]) (?=\d)", "\u00a0", joined(clean(each.heading)))
+        name = "\n".join(textwrap.wrap(heading, 75 // columns + 6)[:2])
         axes.set_title(name, size=drawing.TEXT_SIZE, pad=22)  # a number may stand above the first mark
         draw_lines(axes, each, named=drawing.names_panel(each, parts))
         axes.grid(visible=True, axis="y")
@@ -364,7 +367,7 @@ def draw_rows(axes: Axes, spec: ChartSpec) -> None:
             end = point.y + bounds(point)[1] * has_bar(spec, point)
             if has_bar(spec, point):
                 axes.errorbar(point.y, point.x, xerr=[[each] for each in bounds(point)], **_ERROR)
-            text, at = value_text(spec, point), (end, point.x)
+            text, at = value_text(spec, point) + ", so far" * point.live, (end, point.x)
             axes.annotate(text, at, (7, 0), textcoords="offset points", va="center")
     _set_rows(axes, ["\n".join(textwrap.wrap(joined(clean(label)), 30)[:3]) for _, label in spec.x_ticks])
     reach = [p.y + bounds(p)[1] * has_bar(spec, p) for s in spec.measured for p in s.points]
@@ -386,7 +389,8 @@ def draw_repeats(axes: Axes, spec: ChartSpec) -> None:
     axes.bar_label(bars, labels, label_type="center", color="white", weight="bold")
     axes.barh(1, long.y - whole * short.y, 0.56, whole * short.y, color=drawing.SERIES[0], alpha=0.55)
     ticks = dict(spec.x_ticks)
-    _set_rows(axes, [f"{clean(ticks.get(p.x, ''))}: {p.label} {spec.unit}\nper epoch" for p in (long, short)])
+    told = [(clean(ticks.get(p.x, "")), p.label, ", so far" * p.live) for p in (long, short)]
+    _set_rows(axes, [f"{name}: {label} {spec.unit}\nper epoch{live}" for name, label, live in told])
     axes.set_xlim(0, long.y * 1.02)
     axes.set_xlabel("seconds" if spec.unit == "s" else clean(spec.y_label))
 

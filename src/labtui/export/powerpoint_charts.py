@@ -378,6 +378,7 @@ def _fill_bars(native: Any, spec: ChartSpec, series: Series, *, inside: bool, to
         if (point := points.get(x)) is not None and not (lost and abs(point.y) < 0.012):
             text = value_text(spec, point).removesuffix("×").removesuffix(" points")
             pale = point.hollow or point.live or (flat and not lost and point is not best)
+            text += ", so far" * (flat and point.live and not lost)
             ink = THEME.BACKGROUND_1 if dark and not pale else THEME.TEXT_1
             if lost and abs(point.y) > 0.05:  # else a bar has no room for more
                 text += plus_minus(100 * max(bounds(point)), len(text.partition(".")[2]))

@@ -137,7 +137,8 @@ def _charts_of(results: Results, alone: bool, every: bool) -> Iterable[ChartSpec
     if not (alone or every) and len(_lines(results)) > MAX_LINES:
         kept = [(row, _drawn(row.members)) for row in results.rows]
         for row, runs in ((row, runs) for row, runs in kept if len(row.members) > len(runs)):
-            who = " and ".join(run.label + _stopped(run) for run in runs) + (" are" if runs[1:] else " is")
+            whole = (run.label + ", which was stopped," * bool(_stopped(run)) for run in runs)
+            who = " and ".join(whole) + (" are" if runs[1:] else " is")
             repeats[runs[0].run_id] = f"{len(row.members)} runs of {row.name}: {who} drawn."
         results = with_rows(results, [replace(row, members=runs) for row, runs in kept])
     rows_without = [row for row in results.rows if not any(map(accuracy_curves, row.members))]
