@@ -398,3 +398,6 @@ def test_a_continued_slide_has_at_least_three_lines(tmp_path):
     more = [words for *_, words in pdf_words(path) if any(word[4] == "continued" for word in words)]
     lines = [len({round(word[1]) for word in words}) for words in more]
     assert lines and min(lines) >= 3 + len(("kicker", "title", "foot"))
+    code = next(words for *_, words in pdf_words(path) if any(word[4] == "NETWORK" for word in words))
+    left = [min(word[0] for word in code if word[4] == name) for name in ("import", "NETWORK")]
+    assert max(left) - min(left) < 1, "a line of code begins at its own column, whichever part begins with it"

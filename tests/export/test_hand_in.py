@@ -165,6 +165,12 @@ def test_runs_of_no_task_alone_say_how_they_ended_and_where_their_numbers_are_fr
     assert page.warnings == ("No task of the lab plans these runs. Sent for 10.4: run 6, run 7, run 8.",)
     assert "own 8 on the CPU: Run 1 was stopped by its time limit before its end." in page.note
     assert sources.title == "Where the numbers come from" and "4 (2); time limit" in page_text(sources)
+    toy = make_lab(tmp_path / "toy", "cc-mei-2025-lab5")
+    document = document_of(toy, lambda run: replace(own(run), task_id=""))
+    first, *rest, sources = document.pages
+    assert not document.facts and not any(page.facts for page in rest), "no result of the lab"
+    assert first.title == "Runs that no task plans" and "own 8" in page_text(sources)
+    assert not any("own" in page_text(page) for page in rest if page.title.startswith("What the numbers"))
 
 
 def test_what_a_task_is_compared_with_does_not_stand_for_its_own_runs(tmp_path):
@@ -194,6 +200,8 @@ def test_the_title_page_has_key_numbers_the_overview_its_machines_and_a_report_n
     assert told == [f"{times}× as fast on" for times in (15.0, 2.53, 3.26)]
     overview = next(page for page in document.pages if page.title.startswith("One network"))
     assert [label for _, label in overview.facts] == ["CPU", "One GPU", "Two GPUs", "Four GPUs"]
+    assert overview.numbers[0].startswith("ResNet50 on the CPU, batch 256: job "), "where they were read"
+    assert document.pages[-1].title == "Where the numbers come from"
     lab = make_lab(tmp_path / "target", "sa-miri-2021-ex12")
     assert any("training accuracy" in label for _, label in hand_in(lab.contents()).facts)
     names = {path.name for path in export_lab(lab.folder.path, plots=False, state=lab.state).files}

@@ -12,7 +12,7 @@ from labtui.export.markdown import blocks_of, difference, excerpt, own_part, who
 from labtui.lab.checks import still_to_run
 from labtui.lab.edition import ChartsCheck, Excerpt, HandInPage, Task
 from labtui.lab.evidence import one_line
-from labtui.lab.run_choice import has_run, runs_made, runs_of, with_baselines
+from labtui.lab.run_choice import has_run, results_of, runs_made, runs_of, with_baselines
 from labtui.results import messages
 from labtui.results.catalogue import accuracy_chart, catalogue, lab_charts, networks
 from labtui.results.charts import ChartSpec, slug, with_log_axes
@@ -31,11 +31,14 @@ OF_RUNS = {"cpu-gpu", "accuracy", "epochs", "tuning", "learning-rate", "error", 
 def hand_in(contents: LabContents) -> Document:
     """The document that the edition asks for; pages with nothing to show are only listed as missing."""
     edition, settings, shown = contents.edition, contents.settings, _on_pages(contents)
-    made = _on_one_scale([page for plan in _plans(contents) for page in _page(contents, plan, shown)])
+    sent = [run for task in edition.tasks for run in runs_made(task, contents.state)]
+    # a run of no task is no result of the lab
+    lab = shown if shown.rows else results_of(contents.shown, sent)
+    made = _on_one_scale([page for plan in _plans(contents) for page in _page(contents, plan, shown, lab)])
     unreal = all(run.mark == "practice" for run in contents.measurements.runs)
     there = (replace(page, title=_in_lines(page.title, 28)) for page in made if page.shows)
     pages = [replace(page, practice=unreal or page.practice) for page in there]
-    if not any(page.numbers for page in pages):
+    if not any(page.numbers and page.kicker for page in pages):
         pages = [*_other_runs(contents), *pages] or [Page(title="No task has a run or an answer yet")]
     if absent := dict.fromkeys(page.kicker or page.title for page in made if not page.shows):
         pages[-1] = replace(pages[-1], warnings=(*pages[-1].warnings, f"Not here yet: {'; '.join(absent)}."))
@@ -57,7 +60,7 @@ def hand_in(contents: LabContents) -> Document:
         lines=tuple(filter(None, (author, where, day))),
         stamp=stamp_of(contents.results),
         pages=tuple(pages),
-        facts=tables.title_facts(shown, accuracy=any(page.target for page in edition.hand_in.pages)),
+        facts=tables.title_facts(lab, accuracy=any(page.target for page in edition.hand_in.pages)),
         mark=contents.mark,
         notes=(*notes, *small_notes(contents.named)),
     )
@@ -134,16 +137,19 @@ def _ends(results: Results) -> str:
     return " ".join(f"{label}: {' '.join(notes)}" for label, notes in told if notes)
 
 
-def _page(contents: LabContents, plan: HandInPage, shown: Results) -> Iterable[Page]:
+def _page(contents: LabContents, plan: HandInPage, shown: Results, lab: Results) -> Iterable[Page]:
+    """The pages of a plan; `shown` are the results on pages of tasks, `lab` those that are of the lab."""
     marked = bool(contents.mark)
     if plan.kind == "overview":
-        facts = tables.machine_facts(contents.shown)
+        first = with_rows(lab, [row for row in lab.rows if row.model == lab.rows[0].model])
+        facts = tables.machine_facts(first)
         words = (plain(contents.edition.about),) if facts else ()
-        yield Page(title=plan.heading or contents.edition.title, facts=facts, blocks=words, practice=marked)
+        page = Page(title=plan.heading or contents.edition.title, facts=facts, blocks=words, practice=marked)
+        yield replace(page, numbers=tuple(_provenance(first)) if facts else ())
     elif plan.kind == "conclusions":
-        yield replace(_conclusions(shown), practice=marked)
+        yield replace(_conclusions(lab), practice=marked)
     elif plan.kind == "sources":
-        yield replace(_sources(contents, shown), practice=marked)
+        yield replace(_sources(contents, shown if shown.rows else contents.shown), practice=marked)
     elif plan.kind == "task" and (task := contents.edition.task(plan.task)) is not None:
         yield from _task_pages(contents, plan, task)
 
@@ -277,12 +283,12 @@ def _provenance(results: Results) -> Iterable[str]:
 
 
 def _on_pages(contents: LabContents) -> Results:
-    """The results that pages of tasks show, all where they show none: no other page tells of a run that is on none."""
+    """The results that pages of tasks show."""
     pairs = ((plan, contents.edition.task(plan.task)) for plan in _plans(contents))
     found = ((plan, _page_results(contents, plan, task)) for plan, task in pairs if task is not None)
     shown = {row.configuration for plan, r in found if plan.table or any(_charts(plan, r)) for row in r.rows}
     rows = [row for row in contents.shown.rows if row.configuration in shown]
-    return with_rows(contents.shown, rows) if rows else contents.shown
+    return with_rows(contents.shown, rows)
 
 
 def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Results:

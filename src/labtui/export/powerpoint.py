@@ -150,6 +150,8 @@ class _Slides:
         kicker = ", ".join(filter(None, (page.kicker, "continued" * more)))
         words = {0: page.title, _KICKER: kicker, _MARK: (self.document.mark if page.practice else "")}
         self.slide = _add_slide(self.presentation, "facts" if facts else "page", words, facts)
+        if page.numbers:
+            self.slide.notes_slide.notes_text_frame.text = "\n".join(page.numbers)
         self.count += 1
         self.y = TOP
 
@@ -160,8 +162,6 @@ class _Slides:
 
     def draw(self) -> None:
         page = self.page
-        if page.numbers:
-            self.slide.notes_slide.notes_text_frame.text = "\n".join(page.numbers)
         if page.charts:
             self.add_charts()
         elif page.facts:
