@@ -109,9 +109,9 @@ def test_a_limit_shorter_than_the_run_should_take_is_found_and_twice_it_is_not_e
     ended(bench, "time-limit", job)
     (again,) = retry_after(bench.session, 1).drafts
     assert again.time_limit_minutes > found.seconds.hi / 60
-    bench.session.edition = load_edition("hpc4ai-ch12")
-    limited = bench.session.preview(replace(bench.session.drafts("12.2")[0], data_dir="/data"))
-    assert limited.seconds.contains(3600) and "short-limit" in {each.rule for each in limited.findings}
+    bench.session.edition = load_edition("sa-miri-2021-ex12")
+    meant = bench.session.preview(bench.session.drafts("4")[0])
+    assert meant.seconds.contains(300) and "short-limit" not in {each.rule for each in meant.findings}
 
 
 def test_after_out_of_memory_half_the_batch_unless_the_nodes_memory_was_used_up(bench):
