@@ -15,11 +15,12 @@ from labtui.cluster.target import LoginQuestion
 from labtui.commands import terminal
 from labtui.commands.cli import main
 from labtui.commands.follow import news_of
+from labtui.commands.job_files import runs_in_words
 from labtui.commands.jobs import also_ended
 from labtui.commands.submit import _settled, exit_code
 from labtui.commands.terminal import OpenLab, TerminalPrompter
 from labtui.domain.errors import ConnectionLost
-from labtui.domain.model import Diagnosis, JobPhase, SubmissionStatus
+from labtui.domain.model import Diagnosis, JobPhase, SubmissionDraft, SubmissionStatus
 from labtui.domain.run import WHAT_COUNTS
 from labtui.domain.state import ConnectionState, LabState, LogState
 from labtui.session.planning import retry_after
@@ -75,7 +76,7 @@ def test_a_dry_run_without_network_shows_the_files_and_whether_the_cluster_was_a
 
 def test_what_was_submitted_without_network_waits_and_can_be_taken_back(folder, command):
     err = command(["submit", "10.5"], 2).err
-    assert "Submitting 3 runs in 1 job for 10.5 ...\n" in err
+    assert "Submitting 3 runs in 1 job for task 10.5 ...\n" in err
     assert "Not sent yet: 1 job; `labtui` or `labtui watch` sends what waits." in err
     assert "Runs 1 to 3 are held.\n" in command(["hold", "2"]).err
     assert "waiting (held)" in command(["queue"]).out
@@ -145,6 +146,12 @@ def test_submit_warns_of_a_batch_as_the_plan_does(folder, command, monkeypatch):
     assert "Nothing was submitted." in err and "fit" not in command([*words, *DRY]).err
 
 
+def test_jobs_of_one_name_are_told_apart_by_their_options():
+    runs = tuple(replace(spec(), extra_args=("--lr_policy", policy)) for policy in ("naive", "linear"))
+    draft = SubmissionDraft(task_id="2", form="one-gpu", job_name="", runs=runs)
+    assert [text.rpartition(", ")[2] for text in runs_in_words(draft, {}).split("; ")] == ["naive", "linear"]
+
+
 def test_a_run_is_not_sent_again_while_the_same_is_under_way(folder, command):
     with open_session(folder.path, start=False) as session:
         one = session.drafts("10.5")[0].runs[0]
@@ -161,7 +168,7 @@ def test_what_is_done_or_died_of_an_unknown_option_is_not_sent_again_unasked(fol
         one = replace(session.drafts("10.5")[0].runs[0], extra_args=("--foo", "bar"))
         session._journal.change(*finished_run("lt1", "10.5", 1, one, "7", outcome="failed"))
         session._journal.change(*finished_run("lt2", "10.5", 2, replace(one, extra_args=()), "8"))
-    assert "Run 2 is done. Nothing was submitted.\n  hint: --yes" in command(["retry", "2"], 1).err
+    assert "Run 2 is done. Nothing was submitted.\n  hint: --again" in command(["retry", "2"], 1).err
     err = command(["retry", "1"], 1).err
     assert "ResNet50.py has no option --foo: it ends at once. It has --batch_size, --control," in err
     assert "Nothing was submitted. Correct scripts/ or lab.toml" in err

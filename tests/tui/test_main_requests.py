@@ -28,6 +28,7 @@ from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.themes import preferred_theme
 from labtui.tui.view import View
 from tests import changes
+from tests.changes import ended
 from tests.tui.fed_session import HOST, NOW, finished_run, online, planned, spec, write_log
 from tests.tui.test_keyed_table import colour_of
 from tests.tui.waiting import chooses, ready, screens, text_of, types, until
@@ -110,6 +111,10 @@ async def test_an_own_limit_is_checked_and_a_waiting_run_is_held(filled_session,
         await until(pilot, lambda: "Release" in text_of(app) and "waiting (held)" in text_of(app))
         await pilot.press("H")
         await until(pilot, lambda: asked[1:] == [(6, False)])
+        filled_session.feed(planned("lt000000000000000ff2", "10.5", 7, spec(gpus=2)), ended(6, "time-limit"))
+        await until(pilot, lambda: 7 in app.view.runs)
+        said = "Run 6 failed: time limit. Run 7 is the same again, and is waiting."
+        assert app.main.why_not("retry_run", ()) == said
 
 
 async def test_questions_of_the_login_are_answered_from_another_thread(filled_session, monkeypatch):

@@ -13,6 +13,7 @@ from labtui.commands import options
 from labtui.commands.terminal import fields_of, folder_here, print_json, print_line, say
 from labtui.domain.errors import failure
 from labtui.domain.model import SubmissionDraft, plural
+from labtui.domain.tuning import tuning_words
 from labtui.slurm.values import number
 
 if TYPE_CHECKING:
@@ -77,15 +78,17 @@ def runs_in_words(draft: SubmissionDraft, names: Mapping[str, str]) -> str:
         texts = ((run.called(names).label.strip(" ·"), plural(run.epochs, "epoch")) for run in draft.runs)
         known = dict.fromkeys(text for pair in texts for text in pair if text not in ("", "0 epochs"))
         return f"{', '.join([plural(len(draft.runs), 'run'), *known])} (the log will tell: {what})"
-    groups: dict[tuple[str, str, int, int], list[int]] = {}
+    groups: dict[tuple[str, str, int, int, str], list[int]] = {}
     for spec in (each.called(names) for each in draft.runs):
-        groups.setdefault((spec.model, spec.device, spec.per_gpu_batch, spec.epochs), []).append(spec.n_gpus)
+        options = ", ".join(("", *tuning_words(spec.tuning)))  # jobs may differ in these alone
+        alike = (spec.model, spec.device, spec.per_gpu_batch, spec.epochs, options)
+        groups.setdefault(alike, []).append(spec.n_gpus)
     parts = []
-    for (model, device, each, epochs), sizes in groups.items():
+    for (model, device, each, epochs, options), sizes in groups.items():
         where, per = "the CPU", ""
         if device == "gpu":
             where, per = f"{', '.join(map(str, sizes))} GPU{'s' if max(sizes) != 1 else ''}", " per GPU"
-        parts.append(f"{model} on {where}, batch {each:,}{per}, {plural(epochs, 'epoch')}")
+        parts.append(f"{model} on {where}, batch {each:,}{per}, {plural(epochs, 'epoch')}{options}")
     return "; ".join(parts)
 
 

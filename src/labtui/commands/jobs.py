@@ -308,6 +308,7 @@ def retry_arguments(parser: argparse.ArgumentParser) -> None:
         "ran out of GPU memory, all sizes are planned with a smaller batch. Any other is submitted as it was."
     )
     options.add_run(parser)
+    parser.add_argument("--again", action="store_true", help="also a run that is done, as --yes does")
     parser.add_argument("--same", action="store_true", help="keep the settings, however the run ended")
     parser.add_argument("--time", type=options.count, metavar="MINUTES", help="with this time limit")
     options.add_folder(parser)
@@ -326,7 +327,9 @@ def run_retry(args: argparse.Namespace) -> int:
         view = View.of(lab.session)
         line = view.runs[args.run]
         told = f"Run {args.run} is done." if line.run.outcome == "completed" else success_text(view, line)
-        if told and not (args.yes or args.dry_run or args.show_commands or terminal.at_terminal()):
+        if told and not (
+            args.again or args.yes or args.dry_run or args.show_commands or terminal.at_terminal()
+        ):
             say_error(failure("run-done", told=told))
             return 1
         for other in known_runs(lab.session, lab.state.runs[args.run].task_id, proposal.drafts).values():

@@ -277,8 +277,8 @@ def _submit(
     tokens = [token for token in lab.state.submissions if token not in before]
     if lab.session.open_elsewhere:
         tokens = [future.result() for future in futures]
-    runs, task = plural(sum(len(draft.runs) for draft in drafts), "run"), drafts[0].task_id or "no task"
-    say(f"Submitting {runs} in {plural(len(drafts), 'job')} for {task} ...")
+    runs, task = plural(sum(len(draft.runs) for draft in drafts), "run"), drafts[0].task_id
+    say(f"Submitting {runs} in {plural(len(drafts), 'job')} for {f'task {task}' if task else 'no task'} ...")
     trouble: LabError | None = None
     try:
         lab.wait_online()

@@ -181,7 +181,8 @@ class MainScreen(FramedScreen):
         if action == "retry_run" and line is not None and not runs_to_retry(view):
             again = "To run it again, press s, then d on its row." * (plans and line.phase is RunPhase.DONE)
             again = remedy(view, line).reason if line.phase in ENDED_BADLY else again
-            return f"Run {line.run_id} is {line.word}. {again}".rstrip()
+            said = line.word if line.phase is RunPhase.FAILED else f"is {line.word}"
+            return f"Run {line.run_id} {said}. {again}".rstrip()
         if action == "start_copy" and all(path.is_file() for path in self._copies()):
             return "The copy is there: e edits it." if self._copies() else "This task asks for no copy."
         asked = view.task is not None and view.task.questions
