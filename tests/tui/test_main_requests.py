@@ -110,9 +110,7 @@ async def test_an_own_limit_is_checked_and_a_waiting_run_is_held(filled_session,
         await until(pilot, lambda: "Release" in text_of(app) and "waiting (held)" in text_of(app))
         await pilot.press("H")
         await until(pilot, lambda: asked[1:] == [(6, False)])
-        filled_session.feed(
-            planned("lt000000000000000ff2", "10.5", 7, spec(gpus=2)), changes.ended(6, "time-limit")
-        )
+        filled_session.feed(planned("lt7", "10.5", 7, spec(gpus=2)), changes.ended(6, "time-limit"))
         await until(pilot, lambda: 7 in app.view.runs)
         assert "Run 6 failed: time limit. Run 7 is the same" in app.main.why_not("retry_run", ())
 
