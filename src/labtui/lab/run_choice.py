@@ -117,8 +117,12 @@ def existing_runs(
     return found
 
 
+MAX_CITED_LINES = 3
+"""How many lines of a log a condition names; results.csv names them all."""
+
+
 def cite_run(run: RunState, evidence: Evidence, *lines: int | None) -> str:
-    """The run with its job, log and lines (of its epochs): ``run 3, job 31337, ResNet50.31337.out, lines 5, 7``.
+    """The run with its job, log and first lines (of its epochs): ``run 3, job 31337, ResNet50.31337.out, lines 5, 7``.
 
     A log in which nothing was printed is not named: there may be no such file.
     """
@@ -127,8 +131,10 @@ def cite_run(run: RunState, evidence: Evidence, *lines: int | None) -> str:
     job_id = submission.job.job_id if submission.job else ""
     source = submission.mirror(run.stream).rpartition("/")[2] if log is None or log.size else ""
     lines = lines or tuple(sample.line_of("seconds") for sample in run.epochs) or (None,)
-    where = cite(Origin(source=source, job_id=job_id, line=line) for line in lines)
-    return f"run {run.run_id}, {where}" if where else f"run {run.run_id}"
+    lines = tuple(dict.fromkeys(lines))
+    where = cite(Origin(source=source, job_id=job_id, line=line) for line in lines[:MAX_CITED_LINES])
+    more = f" and {len(lines) - MAX_CITED_LINES} more" if len(lines) > MAX_CITED_LINES else ""
+    return f"run {run.run_id}, {where}{more}" if where else f"run {run.run_id}"
 
 
 def runs_of(edition: Edition, task: Task, state: LabState) -> tuple[RunState, ...]:
