@@ -149,7 +149,9 @@ def _dispatch(arguments: Sequence[str]) -> int:
         name, *words = arguments
         add_arguments, run = command_functions(name)
         about = COMMANDS[name][1]
-        parser = Parser(prog=f"labtui {name}", description=f"{about[:1].upper()}{about[1:]}.")
+        parser = Parser(
+            prog=f"labtui {name}", description=f"{about[:1].upper()}{about[1:]}.", allow_abbrev=False
+        )
         add_arguments(parser)
         return int(run(parser.parse_intermixed_args(words)))
     first = arguments[0] if arguments else ""

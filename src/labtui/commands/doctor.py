@@ -102,6 +102,8 @@ def run_key(args: argparse.Namespace) -> int:
     from labtui.session.settings import with_changes
 
     profile, overrides, _, folder = chosen_cluster(args)
+    if profile.status == "practice":
+        raise failure("practice-key")
     path = expand_home(overrides.identity) if overrides.identity else default_key()
     passphrase = None
     if path.exists():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import functools
 import re
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from labtui.commands import options
 from labtui.commands.parse import parse_files, programs_of
 from labtui.commands.terminal import lab_folder, print_json, say, say_error, window_width
-from labtui.domain.errors import LabError, UsageError, failure
+from labtui.domain.errors import LabError, UsageError, failure, os_errors
 
 if TYPE_CHECKING:
     from labtui.export.contents import Measurements
@@ -229,10 +230,18 @@ def run_plot(args: argparse.Namespace) -> int:
             say("labtui: Nothing is measured yet.")
         return 2 if given.unread else 1
     inside = folder if not args.out else None
-    place = inside.plots if inside else Path(args.out or ".")
+    place = inside.plots if inside else _out_folder(args.out or ".")
     written = write_files(drawings(charts, args.format), place, inside.path if inside else None)
     print("\n".join(map(str, written)))
     return 2 if given.unread else 0
+
+
+def _out_folder(named: str) -> Path:
+    """The folder of --out, made and tried before anything is drawn for it. Raises LabError if it cannot be written."""
+    with os_errors("cannot-write", path=named):
+        Path(named).mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=named).close()
+    return Path(named)
 
 
 def export_arguments(parser: argparse.ArgumentParser) -> None:
@@ -259,7 +268,7 @@ def run_export(args: argparse.Namespace) -> int:
     if (problem := disk_problem(folder)) is not None:
         say_error(problem)
     say("Writing tables, plots and slides ...")
-    where: dict[str, Any] = {"out": Path(args.out) if args.out else None, "plots": not args.no_plots}
+    where: dict[str, Any] = {"out": _out_folder(args.out) if args.out else None, "plots": not args.no_plots}
     report = export_lab(folder.path, formats=args.deck, reports=args.report, told=say, **where)
     for note in report.notes:
         say(f"note: {note}")

@@ -80,7 +80,7 @@ def _named_folder(named: str | None) -> Path | None:
         return path
     free = not any(path.iterdir()) if path.is_dir() else not path.exists() and path.name != named
     if not free:
-        raise failure("no-command", name=named)
+        raise failure("task-given" if named.replace(".", "").isdecimal() else "no-command", name=named)
     return None
 
 
