@@ -49,7 +49,7 @@ def test_an_empty_folder_answers_every_reading_verb(folder, command):
     ("init new --lab hpc4ai-ch10 --cluster mn5 --host-key SHA256:a", "Argument --host-key: 'SHA256:a' is not"),
     ("submit 10.5 --epochs 10001", "Argument --epochs: 10,001 is more than 10,000."),
     ("watch --jsn", "Unrecognized arguments: --jsn. Did you mean `--json`?"),
-    ("queue --al", "Did you mean `--all`?"),
+    ("queue --al", "Unrecognized arguments: --al. Did you mean `--all`?"),
     ("export --only-plots", "Unrecognized arguments: --only-plots.\n"),
     ("completion fsh", "Argument shell: 'fsh' is not one of bash, zsh, fish. Did you mean 'fish'?"),
     ("init new --lab hpc4ai-ch1", "There is no lab 'hpc4ai-ch1'.\n  hint: Known labs: "), ("submit 99", ""),
