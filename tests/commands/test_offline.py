@@ -49,6 +49,8 @@ def test_an_empty_folder_answers_every_reading_verb(folder, command):
     ("init new --lab hpc4ai-ch10 --cluster mn5 --host-key SHA256:a", "Argument --host-key: 'SHA256:a' is not"),
     ("submit 10.5 --epochs 10001", "Argument --epochs: 10,001 is more than 10,000."),
     ("watch --jsn", "Unrecognized arguments: --jsn. Did you mean `--json`?"),
+    ("10.5", "10.5 is neither a command of labtui nor a lab folder.\n  hint: For a task: `labtui check 10.5`"),
+    ("export --out lab.toml/x", "lab.toml/x cannot be written: "), ("key --cluster practice", "A practice lab needs"),
     ("queue --al", "Unrecognized arguments: --al. Did you mean `--all`?"),
     ("export --only-plots", "Unrecognized arguments: --only-plots.\n"),
     ("completion fsh", "Argument shell: 'fsh' is not one of bash, zsh, fish. Did you mean 'fish'?"),
@@ -109,10 +111,6 @@ def test_a_run_that_is_over_is_not_cancelled_with_the_rest_of_its_job(folder, co
     with open_session(folder.path, start=False) as session:
         session.feed(changes.ended(2, "completed"))
     assert "scancel 7" in command(["cancel", "1", "--show-commands"]).out, "the job hangs"
-
-
-def test_practice_needs_no_key(command):
-    assert "needs no key of yours" in command(["key", "--cluster", "practice"], 2).err
 
 
 def test_only_missing_runs_are_sent_and_all_again_where_that_is_said(folder, capsys, command, monkeypatch):

@@ -120,14 +120,6 @@ def test_files_are_written_when_all_are_made_and_on_windows_a_moment_after_one_i
     assert (tmp_path / "lab.toml").read_bytes() == b"new"
 
 
-def test_a_place_that_cannot_be_written_is_told_before_anything_is_made(tmp_path, capsys):
-    lab, file = make_lab(tmp_path / "lab", "hpc4ai-ch10", full=False), tmp_path / "file"
-    file.touch()
-    assert main(["export", "--folder", str(lab.folder.path), "--trust", "--out", str(file / "x")]) == 2
-    said = capsys.readouterr().err
-    assert f"{file / 'x'} cannot be written" in said and "choose a folder" in said and "1 of" not in said
-
-
 def test_a_file_that_cannot_be_replaced_stays_and_the_others_are_written(tmp_path, monkeypatch):
     lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", full=False)
     deck = lab.folder.path / "deck.pptx"

@@ -99,14 +99,6 @@ def test_a_broken_question_is_no_refusal(stderr):
     assert refusal.unclear and not refusal.wait
 
 
-def test_a_file_that_slurm_cannot_write_is_told_as_the_quota_and_sent_again():
-    refusal = classify(
-        "sbatch: error: Batch job submission failed: I/O error writing script/environment to file"
-    )
-    assert (refusal.key, refusal.wait, refusal.unclear) == ("quota", True, False)
-    assert refusal.sentence == "The cluster could not write a file: often a full quota."
-
-
 REASONS = (FOLDER / "reasons.txt").read_text().split()
 """Those of Slurm's source."""
 
