@@ -308,6 +308,7 @@ def test_long_tables_and_listings_continue_under_the_same_title_and_a_state_has_
     *((r"\frac{1}{s + \frac{1-s}{n}}", True, "1/(s + (1−s)/n)"), (r"x^2 \le \infty", True, "x^2 ≤ ∞")),
     *((r"\unknown{x}", False, r"$\unknown{x}$"), (r"\frac{a}{", False, r"$\frac{a}{$")),
     *((r"O(\log n) + \sqrt{n}", True, "O(log n) + √(n)"), (r"\bar{x}_{\max}", True, "x\u0304_(max)")),
+    *((f"{'x+' * 999}x", False, f"{'x+' * 999}x"), (r"\hspace{99999}", False, r"$\hspace{99999}$")),
     (r"\input{/etc/passwd}", False, r"$\input{/etc/passwd}$"), ],
 )  # fmt: skip
 def test_a_formula_is_drawn_or_shown_as_typed(tex, drawn, text):

@@ -246,7 +246,7 @@ def test_markdown_keeps_its_parts_and_every_word():
     assert "[picture: a chart]" in " ".join(block_text(b) for b in blocks_of(text))
 
 
-def test_answers_show_the_pictures_they_name_and_read_no_other_file(tmp_path):
+def test_answers_show_the_pictures_they_name_and_read_no_other_file(tmp_path, monkeypatch):
     from PIL import Image
 
     answer = "See below.\n\n![the GPUs](smi.png) and ![](../../etc/passwd)"
@@ -269,6 +269,10 @@ def test_answers_show_the_pictures_they_name_and_read_no_other_file(tmp_path):
     assert "Answer 1 of 10.5: ../../etc/passwd is not there, or not a PNG or JPEG file." in document.notes
     assert any("passwd" in block_text(block) for block in blocks)  # named in words
     assert blocks_of("![alone](no.png)") == (), "no page of its own"
+    monkeypatch.setattr("labtui.export.contents.MAX_PIXELS", 3199)
+    assert lab.contents().picture("smi.png") is None, "drawn, it would fill the memory"
+    (wide,) = blocks_of("\n".join("|".join(each * 21) for each in ("a", "-", "b")))
+    assert isinstance(wide, Listing) and wide.lines[1].text == " | ".join("b" * 21), "no page is as wide"
 
 
 def test_listings_are_what_was_written_or_changed(tmp_path):

@@ -39,7 +39,7 @@ from labtui.training_logs.gpu_sampler import GpuSample, read_samples
 
 MAX_LOG_BYTES = 4_000_000
 """Only this much of a longer file is read, from its beginning."""
-MAX_PICTURE_BYTES = 20_000_000
+MAX_PICTURE_BYTES, MAX_PIXELS = 20_000_000, 50_000_000
 
 
 def stamp_of(results: Results) -> str:
@@ -200,8 +200,10 @@ def read_picture(folder: LabFolder, name: str) -> bytes | None:
             status = folder.status(path)
             if status is not None and status.st_size <= MAX_PICTURE_BYTES:
                 data = folder.read(path)
-                Image.open(io.BytesIO(data), formats=("PNG", "JPEG")).load()
-                return data
+                picture = Image.open(io.BytesIO(data), formats=("PNG", "JPEG"))
+                if picture.width * picture.height <= MAX_PIXELS:
+                    picture.load()
+                    return data
     return None
 
 

@@ -150,11 +150,13 @@ def _formula(node: SyntaxTreeNode) -> Paragraph:
     return Paragraph((Run(one_line(node.content), tex=True),), "formula")
 
 
-def _table(node: SyntaxTreeNode, pictures: Pictures) -> Table:
+def _table(node: SyntaxTreeNode, pictures: Pictures) -> Table | Listing:
     lines = [line.children for part in node.children for line in part.children]
     headings, *rows = [
         tuple("".join(map(run_text, _runs(cell, pictures))) for cell in line) for line in lines
     ]
+    if len(headings) > MAX_COLUMNS:
+        return Listing(tuple(CodeLine(" | ".join(row)) for row in (headings, *rows)))
     numeric = tuple("right" in str(cell.attrs.get("style", "")) for cell in lines[0])
     return Table(headings, tuple(rows), numeric)
 
@@ -214,17 +216,27 @@ class FormulaPicture(msgspec.Struct, frozen=True):
     depth: float
 
 
+MAX_COLUMNS = 20
+"""The columns of the widest table: no page has room for more, whose rows are then lines of text."""
+MAX_FORMULA = 2000
+"""The letters of the longest formula that is drawn, and the points of its width and height: more is on no page."""
+
+
 @functools.lru_cache(maxsize=256)
 def formula_picture(tex: str, form: str = "svg") -> FormulaPicture | None:
-    """The formula as a picture; None where Matplotlib's mathtext cannot parse all of it."""
+    """The formula as a picture; None where it is too large or Matplotlib's mathtext cannot parse all of it."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.mathtext import MathTextParser, math_to_image
 
     size = 20.0
     look = FontProperties(size=size, math_fontfamily="dejavusans")
     text = "$" + re.sub(r"\\(le|ge|ne)(?![A-Za-z])", r"\\\1q", tex.replace("$", "")) + "$"
+    if len(text) > MAX_FORMULA:
+        return None
     try:
         parsed = MathTextParser("path").parse(text, dpi=72, prop=look)
+        if max(parsed.width, parsed.height) > MAX_FORMULA:
+            return None
         stream = io.BytesIO()
         math_to_image(text, stream, prop=look, dpi=72 if form == "svg" else PNG_DPI, format=form, color=TEXT)
     except (ValueError, RuntimeError):

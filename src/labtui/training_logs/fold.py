@@ -48,8 +48,13 @@ class Fold:
         self.strategies: deque[GpuCount] = deque(maxlen=MAX_LISTED)
 
     def fork(self) -> Fold:
-        """A copy for a rank that begins to train: what lines without a rank said is true of it, too."""
-        return copy.deepcopy(self, {id(shared): shared for shared in (*self.closed, self.diagnoser)})
+        """A copy for a rank that begins to train: what lines without a rank said is true of it, too.
+
+        Kept runs and epochs never change, so both have the same: a copy of each would cost more with every line.
+        """
+        kept: list[Any] = [self.closed, *(run.epochs for run in (self.open, self.before) if run is not None)]
+        memo = {id(each): each.copy() for each in kept}
+        return copy.deepcopy(self, memo | {id(self.diagnoser): self.diagnoser})
 
     # ------------------------------------------------------------------ opening and closing
 
