@@ -63,7 +63,9 @@ def received(bench: Bench, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("profile", ["PLACE/small.toml", "../../../small.toml", "link.toml", "~/x.toml"])
-def test_a_profile_outside_a_stranger_s_folder_is_not_read_before_trust(received, tmp_path, profile):
+def test_a_profile_outside_a_stranger_s_folder_is_not_read_before_trust(
+    received, tmp_path, monkeypatch, profile
+):
     (tmp_path / "small.toml").write_text("token_abc = 1")
     (received / "link.toml").symlink_to(tmp_path / "small.toml")
     named = with_changes(
@@ -72,6 +74,9 @@ def test_a_profile_outside_a_stranger_s_folder_is_not_read_before_trust(received
     write_settings(received / "lab.toml", named)
     with pytest.raises(UsageError, match="not trusted and names a file outside it"):
         trusting.load_named(received)
+    monkeypatch.setattr(trusting, "load_profile", pytest.fail)
+    why = trusting.check_trust(received)
+    assert why is not None and "a profile outside the folder" in " ".join(effects_of_trust(received))
 
 
 def test_nothing_is_asked_sent_or_written_before_trust(received, bench, monkeypatch):

@@ -3,6 +3,7 @@
 
 import pytest
 
+from labtui.training_logs.reader import LogReader
 from tests.training_logs import samples
 from tests.training_logs.samples import mllog, runs_of
 
@@ -137,3 +138,11 @@ def test_epochs_belong_to_a_training_that_printed_such_lines_and_got_as_far(log,
     runs = runs_of(log)
     assert [run.epochs_planned for run in runs] == planned
     assert (runs[0].model, {run.model for run in runs[1:]} - {None}) == (model, set())
+
+
+def test_a_rank_that_begins_shares_the_epochs_that_were_read():
+    reader = LogReader()
+    reader.feed(b"Epoch 1 time: 47 s\nEpoch 2 time: 47 s\n")
+    mine, other = (fold.open for fold in (reader._fold, reader._fold.fork()))
+    assert mine is not None and other is not None and other.epochs is not mine.epochs
+    assert all(other.epochs[number] is epoch for number, epoch in mine.epochs.items()), "no copy of each"

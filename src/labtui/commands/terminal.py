@@ -160,13 +160,14 @@ def ask_trust(folder: Path, *, given: bool) -> LabError | None:
     """
     from labtui.cluster.local_files import expand_home
     from labtui.session.opening import effects_of_trust
-    from labtui.session.settings import check_trust, load_named, trust
+    from labtui.session.settings import check_trust, known_record, load_named, trust
 
     folder = expand_home(folder).resolve()
     why = check_trust(folder)
     if why is None:
         return None
-    load_named(folder, trusting=True)  # settings that cannot be read are no change of the host
+    if given or known_record(folder):
+        load_named(folder, trusting=True)  # settings that cannot be read are no change of the host
     if not given:
         if not at_terminal():
             return why

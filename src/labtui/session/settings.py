@@ -263,17 +263,28 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True):
     commands: tuple[str, ...] = ()
 
 
-def check_trust(folder: Path) -> LabError | None:
-    """Why a lab folder (its resolved path) may only be read; None if this user made or trusted it."""
+def known_record(folder: Path) -> _Record | None:
+    """What this user trusted a folder with this id and owner to do; None if there is no such folder."""
     try:
         known = decode.from_json(_record_path(folder).read_bytes(), _Record)
     except (OSError, msgspec.MsgspecError):
-        known = _Record(id="", owner=-1)
-    now = _record(folder)
-    if known == now and known.id:
         return None
-    changed = (known.id, known.owner) == (now.id, now.owner)
-    return failure("trust-changed" if changed else "not-trusted", path=folder, effect=effects_of(folder)[0])
+    return known if known.id and (known.id, known.owner) == (_read_id(folder), owner_of(folder)) else None
+
+
+def check_trust(folder: Path) -> LabError | None:
+    """Why a lab folder (its resolved path) may only be read; None if this user made or trusted it."""
+    known = known_record(folder)
+    if known is not None and known == _record(folder):
+        return None
+    return failure("trust-changed" if known else "not-trusted", path=folder, effect=effects_of(folder)[0])
+
+
+def is_outside(folder: Path, name: str) -> bool:
+    """Whether a file that a folder's settings name is outside it, itself or by a link; it is not opened."""
+    path = folder / local_files.expand_home(name)
+    within = Path(os.path.normpath(path)).is_relative_to(os.path.normpath(folder))  # resolving may open it
+    return not (within and path.resolve().is_relative_to(folder.resolve()))
 
 
 def named_file(folder: Path, name: str) -> Path:
@@ -282,10 +293,9 @@ def named_file(folder: Path, name: str) -> Path:
     Raises:
         UsageError: it is outside the folder, itself or by a link, and the folder is not trusted.
     """
-    path = folder / local_files.expand_home(name)
-    if not path.resolve().is_relative_to(folder.resolve()) and check_trust(folder):
+    if is_outside(folder, name) and check_trust(folder):
         raise failure("lab-outside", file=name, folder=folder)
-    return path
+    return folder / local_files.expand_home(name)
 
 
 def trust(folder: Path) -> None:
@@ -322,6 +332,11 @@ def owner_of(path: Path) -> int:
 def effects_of(folder: Path) -> tuple[str, ...]:
     """Sentences on where a lab folder would connect, as whom and through what, and on each command it brings."""
     try:
+        name = read_settings(folder / SETTINGS_FILE).profile
+        if is_outside(folder, name) and known_record(folder) is None:  # to look at it may be a connection
+            return (
+                f"It would connect where {name} says: a profile outside the folder, read once it is trusted.",
+            )
         settings, profile = load_named(folder, trusting=True)
         host, port, user, _ = _connection_facts(settings, profile)
     except LabError as error:
@@ -344,12 +359,15 @@ def _record(folder: Path) -> _Record:
         connects, commands = _connection_facts(settings, profile), _commands(settings, profile)
     except LabError:
         connects, commands = (), ()
+    return _Record(id=_read_id(folder), owner=owner_of(folder), connects=connects, commands=commands)
+
+
+def _read_id(folder: Path) -> str:
     try:
         text = local_files.read_inside(folder, ID_FILE).decode("ascii", "replace").strip()
     except OSError:
         text = ""
-    known = text if _ID.fullmatch(text) else ""
-    return _Record(id=known, owner=owner_of(folder), connects=connects, commands=commands)
+    return text if _ID.fullmatch(text) else ""
 
 
 def _record_path(folder: Path) -> Path:
