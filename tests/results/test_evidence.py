@@ -6,14 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from labtui.domain.model import Diagnosis, Interval
+from labtui.results import measured
 from labtui.results.compute import compute_results, own_rows
-from labtui.results.measured import (
-    MeasuredRun,
-    accuracy_curves,
-    measured_from_reports,
-    steady_samples,
-    val_accuracy,
-)
+from labtui.results.measured import MeasuredRun, accuracy_curves, measured_from_reports, val_accuracy
 from labtui.results.messages import loss_message, loss_sentence, why_no_speedup
 from labtui.results.report import report_text
 from labtui.training_logs.reader import parse_log
@@ -195,7 +190,7 @@ def test_an_mlperf_epoch_that_broke_off_is_not_steady():
     for last, steady in ((4.9, [2, 3, 4]), (5.1, [2, 3, 4, 5])):
         times = enumerate((20.0, 10.0, 10.1, 10.0, last), start=1)
         epochs = tuple(epoch(number, seconds, source="mllog") for number, seconds in times)
-        assert [one.epoch for one in steady_samples(run(1, [], epochs=epochs))] == steady
+        assert [one.epoch for one in measured.steady_samples(run(1, [], epochs=epochs))] == steady
 
 
 def test_a_block_weighs_as_many_epochs_as_it_has():

@@ -21,23 +21,9 @@ from labtui.tui.widgets.frame import TaskList
 from labtui.tui.widgets.selected_run import KeyedTable
 from labtui.tui.widgets.tail_view import TailView
 from tests import changes
+from tests.tui import fed_session as fed
 from tests.tui.clicking import click_words
-from tests.tui.fed_session import (
-    NOW,
-    epoch,
-    finished_run,
-    finished_runs,
-    lab_session,
-    live_run,
-    log_text,
-    make_folder,
-    observed,
-    online,
-    open_session,
-    planned,
-    spec,
-    write_log,
-)
+from tests.tui.fed_session import NOW, finished_run, live_run, online, open_session, planned, spec, write_log
 from tests.tui.waiting import open_plan, screens, submit, text_of, until
 
 
@@ -140,7 +126,7 @@ async def test_the_task_list_is_a_page_with_counts(filled_session, size):
 
 
 async def test_a_failed_run_moves_no_row_of_the_table_and_the_chart_stays(session):
-    session.feed(*finished_runs("10.5", [spec(gpus=2), spec(gpus=4)]), *online())
+    session.feed(*fed.finished_runs("10.5", [spec(gpus=2), spec(gpus=4)]), *online())
     oom = Diagnosis(kind="oom", line=8, text="OOM when allocating a tensor", advice="Use less.")
     session.feed(*finished_run("lt9", "10.5", 9, spec(), "9")[:3], changes.ended(9, "oom", (oom,)))
     async with screens(session, "runs", size=(200, 55)) as (app, pilot):
@@ -224,8 +210,8 @@ async def test_where_the_keys_go_is_seen_and_the_runs_have_them_again(filled_ses
 
 async def test_at_80_columns_many_rows_scroll_above_the_chart_and_what_trains_is_in_sight(session):
     runs = [spec(gpus=gpus) for gpus in (1, 2, 4, 1, 2, 4)]
-    session.feed(*finished_runs("10.5", runs), *online())
-    write_log(session, "lt6", log_text(runs[-1], 5))
+    session.feed(*fed.finished_runs("10.5", runs), *online())
+    write_log(session, "lt6", fed.log_text(runs[-1], 5))
     async with screens(session, "runs", size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: bool(app.screen.query("#run-facts")) and "Run 6" in text_of(app))
         chart = app.screen.query_one("#glance-chart")
@@ -241,9 +227,9 @@ async def test_at_80_columns_many_rows_scroll_above_the_chart_and_what_trains_is
 
 
 async def test_practice_and_read_only_are_said(tmp_path):
-    make_folder(tmp_path / "lab", practice=True)
+    fed.make_folder(tmp_path / "lab", practice=True)
     first, second = open_session(tmp_path / "lab"), open_session(tmp_path / "lab")
-    lab_session(first, practice=True)
+    fed.lab_session(first, practice=True)
     second.requests = []
     async with screens(second) as (app, pilot):
         await until(pilot, lambda: "practice   read-only" in text_of(app) and app.view.checks)
@@ -276,7 +262,7 @@ async def test_a_new_epoch_moves_row_and_charts_and_nothing_else(filled_session)
         await until(pilot, lambda: app.view.run_id == 3 and "Cancel run" not in text_of(app))
         assert "Run 3 is not waiting" in text_of(app), "the key is for the run that is marked"
         offered = list(app.screen.query("FooterKey"))
-        filled_session.feed(epoch(4, 4, 5.4, 0.004, steps=7))
+        filled_session.feed(fed.epoch(4, 4, 5.4, 0.004, steps=7))
         await until(pilot, lambda: "0:05 left" in text_of(app))
         assert offered and list(app.screen.query("FooterKey")) == offered, "the same keys are not made anew"
         assert table.has_focus and table.selected_key == "3"
@@ -386,7 +372,9 @@ async def test_waiting_and_pending_are_explained(session):
         await until(pilot, lambda: "Run 1 waits. Sent as soon as the queue takes another" in text_of(app))
         pending = {"slurm_state": "PENDING", "reason": "Resources", "start_estimate": 9_600}
         session.feed(changes.refreshed(NOW, 9_000.0))  # its clock is far from ours
-        session.feed(changes.accepted("lt1", "77", NOW), observed("lt1", "77", JobPhase.QUEUED, **pending))
+        session.feed(
+            changes.accepted("lt1", "77", NOW), fed.observed("lt1", "77", JobPhase.QUEUED, **pending)
+        )
         await until(pilot, lambda: "Run 1 is queued. Slurm expects it to start in about 10:00." in flat(app))
         assert "Job 77 is queued. Resources: " in flat(app) and "GPU-h" not in flat(app)
         assert instead_of_chart(app.view).startswith("Run 1 is queued. Slurm expects it to start in about")

@@ -9,17 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from labtui.domain.model import (
-    Diagnosis,
-    EpochSample,
-    Interval,
-    JobPhase,
-    JobView,
-    Outcome,
-    RunPhase,
-    RunSpec,
-    SubmissionStatus,
-)
+from labtui.domain import model
+from labtui.domain.model import EpochSample, Interval, JobPhase, JobView, RunPhase, SubmissionStatus
 from labtui.domain.state import (
     CLUSTER_OVER,
     LIVE,
@@ -60,7 +51,7 @@ from tests.tui.fed_session import NOW, FrozenClock, spec
 ROLES = Roles(*["white"] * 10)
 EDITION = load_edition("hpc4ai-ch10")
 WORDS = ("COMPLETED", "CANCELLED by 42", "TIMEOUT", "OUT_OF_MEMORY", "FAILED", "NODE_FAIL")
-OOM = Diagnosis(kind="oom", line=9, text="OOM", advice="Halve.", stream="out")
+OOM = model.Diagnosis(kind="oom", line=9, text="OOM", advice="Halve.", stream="out")
 UNDER_WAY = ("running", "queued", "starting", "waiting", "under way", "left.")
 
 
@@ -69,14 +60,14 @@ def sample(number: int, **more: Any) -> EpochSample:
     return EpochSample(epoch=number, **(values | more))
 
 
-def in_epochs(*ends: float, what: RunSpec | None = None, **more: Any) -> RunState:
+def in_epochs(*ends: float, what: model.RunSpec | None = None, **more: Any) -> RunState:
     """A run with an epoch for each time; it runs, but for what is said otherwise."""
     epochs = tuple(sample(number, ended_at=at) for number, at in enumerate(ends, 1))
     usual = {"phase": RunPhase.RUNNING, "started": True, "epochs": epochs, "images": 50_000}
     return one_run(what=what, **(usual | more))
 
 
-def one_run(number: int = 1, what: RunSpec | None = None, **more: Any) -> RunState:
+def one_run(number: int = 1, what: model.RunSpec | None = None, **more: Any) -> RunState:
     """A run of task 10.5 (on one GPU) and of the submission ``lt1``, but for what is said otherwise."""
     values = {"token": "lt1", "task_id": "10.5", "spec": what or spec()}
     return RunState(run_id=number, **(values | more))
@@ -99,7 +90,7 @@ def states(draw: Any) -> LabState:
             status=status, qos="acc_debug", gpus=gpus, job=job if accepted else None,
         )  # fmt: skip
         epochs = tuple(sample(each) for each in range(1, draw(st.integers(0, 5)) + 1)) if accepted else ()
-        outcome = draw(st.sampled_from((None, *get_args(Outcome))))
+        outcome = draw(st.sampled_from((None, *get_args(model.Outcome))))
         told = {"outcome": outcome if accepted else None, "diagnosis": (OOM,) if outcome == "oom" else ()}
         told |= {"started": bool(epochs), "epochs": epochs, "images": 50_000}
         run = one_run(number, spec(gpus=gpus), token=token, **told)
@@ -401,7 +392,7 @@ def test_runs_that_are_held_are_what_is_to_be_done_and_failed_ones_say_each_thei
     one, two = (replace(waits, run_ids=(n,), held=False, cancelling=n == 1) for n in (1, 2))
     state = LabState(runs={1: run, 2: replace(run, run_id=2, token="2")}, submissions={"lt1": one, "2": two})
     assert words.live_reason(seen(state)) == "Run 2 is waiting.", "what the list says"
-    lost = Diagnosis(kind="node-lost", line=9, text="Job 7 ended.", advice="Submit it again.")
+    lost = model.Diagnosis(kind="node-lost", line=9, text="Job 7 ended.", advice="Submit it again.")
     first = one_run(phase=RunPhase.RUNNING, started=True)
     runs = {1: first, 2: one_run(2, spec(gpus=2)), 3: one_run(3, spec(gpus=4))}
     job = replace(sent(JobPhase.FINISHED, slurm_state="NODE_FAIL"), run_ids=(1, 2, 3))
@@ -907,9 +898,9 @@ def test_charts_older_than_a_run_are_to_be_exported_and_complete_runs_ask_for_no
 def measured(*trained: tuple[str, int, float]) -> LabState:
     """Runs that are done: network, GPUs, seconds an epoch."""
     runs = {}
-    for number, (model, gpus, seconds) in enumerate(trained, 1):
+    for number, (name, gpus, seconds) in enumerate(trained, 1):
         epochs = tuple(sample(each, seconds=Interval.around(seconds, 0.1)) for each in (1, 2, 3))
-        one = one_run(number, spec(model, gpus), token=f"t{number}", epochs=epochs)
+        one = one_run(number, spec(name, gpus), token=f"t{number}", epochs=epochs)
         runs[number] = replace(one, outcome="completed", images=50_000)
     return LabState(runs=runs)
 
