@@ -23,14 +23,7 @@ from labtui.domain.run import MARKS
 from labtui.domain.terminal_text import fitted_lines, printable
 from labtui.results import numbers
 from labtui.results.grouping import devices
-from labtui.results.numbers import (
-    ABSENT,
-    bounds_text,
-    grid_text,
-    rate_text,
-    with_half_width,
-    with_uncertainty,
-)
+from labtui.results.numbers import ABSENT, bounds_text, rate_text, with_half_width, with_uncertainty
 from labtui.results.report import notes_of_run, run_json, step_seconds
 from labtui.results.rows import ResultRow, is_step_time
 from labtui.slurm.values import job_id
@@ -289,7 +282,7 @@ def _epoch_table(run: ParsedRun, width: int | None) -> list[str]:
     rows = enumerate(map(_epoch_row, run.epochs))
     grid = [head, *([*row, *(column[at] for column in columns)] for at, row in rows)]
     room = None if width is None else width - len(_INDENT)
-    table = grid_text(grid, [True] * len(head), naming=1, width=room)
+    table = numbers.grid_text(grid, [True] * len(head), naming=1, width=room)
     return [f"{_INDENT}{line}".rstrip() for line in table.splitlines()]
 
 

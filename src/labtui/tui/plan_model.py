@@ -7,16 +7,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from labtui.domain import model
 from labtui.domain.errors import LabError, UsageError
-from labtui.domain.model import (
-    PROCESS_PER_GPU,
-    AcceptedFinding,
-    JobForm,
-    RunPhase,
-    RunSpec,
-    SubmissionDraft,
-    plural,
-)
+from labtui.domain.model import PROCESS_PER_GPU, JobForm, RunPhase, RunSpec, SubmissionDraft, plural
 from labtui.domain.run import run_numbers
 from labtui.domain.state import RunState
 from labtui.domain.tuning import without_option
@@ -333,7 +326,7 @@ class Plan:
         found = [each for each in self.errors if each.finding.rule == "gpu-count" and not each.finding.fix]
         return self.job_file is None and any(len(each.jobs) == len(self.drafts) for each in found)
 
-    def accepted(self, job: int) -> tuple[AcceptedFinding, ...]:
+    def accepted(self, job: int) -> tuple[model.AcceptedFinding, ...]:
         """The overridden findings of a job, with their reasons."""
         preview = self.preview(job)
         return () if preview is None else overridden(preview.findings, self.reasons)
