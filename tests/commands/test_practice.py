@@ -84,6 +84,16 @@ def test_out_of_memory_halves_the_batch_on_all_sizes_once_a_terminal_said_yes(
     assert answer_of(capsys, "check", "7", code=1)["spent"]["total"]["jobs"] == 2
 
 
+def test_a_submission_that_a_full_disk_keeps_back_says_where_to_look(cluster, folder, command):
+    cluster.controller.full_until = cluster.clock.now() + 1e9
+    said = command(["submit", "7", "--gpus", "1", *LONG])
+    cluster.controller.full_until = 0.0
+    assert (
+        "waiting  The cluster could not write" in said.out
+        and "hint: `labtui doctor` shows the quota" in said.err
+    )
+
+
 def by_hand(folder: Path, text: str) -> str:
     """Run the printed commands in the lab folder (logging in left out); what they said.
 

@@ -17,7 +17,7 @@ from labtui.commands.cli import main
 from labtui.domain.errors import DataError, UsageError
 from labtui.practice.cluster import PracticeCluster
 from labtui.practice.command_line import MIN_JOB_AGE_S, Call
-from labtui.practice.layout import SHELL, STATE_FILE, Layout, make_layout, program_environment
+from labtui.practice.layout import STATE_FILE, Layout, make_layout, program_environment
 from labtui.practice.request import Refused, build_request
 from tests.real_cluster.cluster import alive, wait_until
 
@@ -273,10 +273,3 @@ def test_a_module_that_is_loaded_is_one_line_and_a_real_training_is_small(shell,
     assert "command not found" not in usual.stderr
     chosen = shell("python ResNet50.py --device cpu --images 64", LABTUI_PRACTICE_JOB=str(tmp_path))
     assert "GOT --device cpu --images 64\n" in chosen.stdout
-
-
-@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="needs shellcheck")
-def test_shellcheck_finds_nothing():
-    files = [str(path) for path in SHELL.iterdir()]
-    done = subprocess.run(["shellcheck", "--shell=bash", *files], capture_output=True, text=True, check=False)
-    assert done.stdout == ""

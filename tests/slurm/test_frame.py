@@ -45,10 +45,13 @@ def test_an_unfinished_frame_has_no_status():
 
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="no shellcheck here")
 def test_shellcheck_finds_nothing_in_the_shell_files():
-    folder = resources.files("labtui.slurm").joinpath("sh")
-    names = [str(path) for path in folder.iterdir() if path.name.endswith(".sh")]
-    done = subprocess.run(["shellcheck", *names], capture_output=True, text=True, check=False)
-    assert len(names) >= 4 and not done.stdout
+    folders = (
+        resources.files("labtui.slurm").joinpath("sh"),
+        resources.files("labtui.practice").joinpath("shell"),
+    )
+    names = [str(path) for folder in folders for path in folder.iterdir()]
+    done = subprocess.run(["shellcheck", "--shell=bash", *names], capture_output=True, text=True, check=False)
+    assert len(names) >= 20 and not done.stdout
 
 
 def test_arguments_of_a_shell_file_stay_words(tmp_path):

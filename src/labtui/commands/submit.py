@@ -297,7 +297,7 @@ def _submit(
     for row in () if args.json else rows:
         job = f"as job {row['job_id']}" if row["job_id"] else ""
         print_line("  ".join(filter(None, (row["job_name"], row["status"], job, row["sentence"]))))
-        if row["status"] == "refused" and row["hint"]:
+        if row["hint"] and not row["job_id"]:
             say(f"  hint: {row['hint']}")
     if trouble is not None:
         say_error(trouble)
