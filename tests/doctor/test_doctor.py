@@ -142,11 +142,8 @@ def test_what_was_not_looked_at_is_neither_fine_nor_missing():
     assert "does not exist" in found.sentence and "here: acc. It is gpu_queue in the cluster" in found.fix
     line.ask = lambda call: call.read(CommandResult(b"", b"sbatch: error: I/O error writing script", 1))
     (found, _) = _check_trials(line, PROFILE, replace(wanted, cpu_runs=True), probe())  # type: ignore[arg-type]
-    assert (
-        "often a full quota" in found.sentence
-        and found.fix[:17] == "See Quota above. "
-        and found.status == "warning"
-    )
+    assert "often a full quota" in found.sentence
+    assert (found.status, found.fix[:17]) == ("warning", "See Quota above. ")
     for each in sentences()["refusals"]:  # the doctor sends nobody to itself
         assert "`labtui doctor`" not in each["hint"].replace("in `labtui doctor`", "above")
 
