@@ -14,7 +14,7 @@ def test_states_and_frames_have_signs_of_their_own():
     signs = " ".join(f"{phase.name}:{ascii_text(glyph)}" for phase, glyph in sorted(PHASE_GLYPHS.items()))
     assert signs == "CANCELLED:- DONE:v FAILED:x QUEUED:q RUNNING:> STARTING:/ UNKNOWN:? WAITING:."
     assert ascii_text("○ ◐ ● ! ▸ ▾ ▌ ↓") == "o % * ! + - | v"
-    assert ascii_text("4× ┼┈┈●⠂⠤⠶◆▲◉■▼") == "4x +--*..:x^@#v"
+    assert ascii_text("4× ┼┈┈●⠂⠤⠶◆▲◉■▼…") == "4x +--*..:x^@#v~"
     assert len({ascii_text(glyph) for glyph in "✔◐○↻✘"}) == 5
 
 

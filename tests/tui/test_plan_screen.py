@@ -57,7 +57,7 @@ def edits(monkeypatch: pytest.MonkeyPatch, app: LabApp) -> None:
 
 
 @pytest.mark.parametrize("size", [(80, 24), WIDE])
-async def test_the_ticket_says_runs_time_cost_and_submit(session, size):
+async def test_the_ticket_says_runs_time_cost_and_submit(session, size, monkeypatch):
     session.feed(*online())
     async with screens(session, size=size) as (app, pilot):
         screen = await open_plan(app, pilot)
@@ -73,6 +73,9 @@ async def test_the_ticket_says_runs_time_cost_and_submit(session, size):
             spans = (re.fullmatch(r"(\d+):(\d+) min", each) for each in rows)
             assert sum(60 * int(span[1]) + int(span[2]) for span in spans) == pytest.approx(275, abs=1)
             assert str(screen.query_one("#send", Button).label) == "s  Submit 1 job"
+            monkeypatch.setenv("LABTUI_ASCII", "1")
+            screen.show()
+            await until(pilot, lambda: "4:35 min" in text_of(app), "no digits made of signs")
         else:
             keys = ("esc Back  enter Change", "d Leave out", "J Other jobs", "e Edit", "? Help")
             await until(pilot, lambda: all(key in text_of(app).splitlines()[23] for key in keys))

@@ -592,17 +592,20 @@ def test_a_run_that_waits_trains_and_ends_changes_no_column(name, task, width):
     assert len(heads) == 1
 
 
-@pytest.mark.parametrize("width", [78, 86])
-def test_no_state_is_cut_batches_that_differ_are_shown_and_what_no_log_tells_is_left_out(width):
+@pytest.mark.parametrize(
+    "width, state", [(78, "failed: out of memory"), (86, "failed: out of memory"), (90, "out of memory")]
+)
+def test_no_state_is_cut_batches_that_differ_are_shown_and_what_no_log_tells_is_left_out(width, state):
     runs = {}
     for number, batch in enumerate((2048, 65536), 1):
         run = in_epochs(NOW - 9, NOW, what=spec(batch=batch), phase=RunPhase.FAILED, outcome="oom")
         runs[number] = replace(run, run_id=number)
     columns, rows = table_of(seen(LabState(runs=runs)), ROLES, width)
     titles = [column.title for column in columns]
-    assert sum(column.width + 2 for column in columns) <= width and (width < 86 or "efficiency" in titles)
-    told = [(str(row[titles.index("per GPU")]), str(row[-1])) for row in rows.values()]
-    assert told == [(batch, "failed: out of memory") for batch in ("2,048", "65,536")]
+    assert sum(column.width + 2 for column in columns) <= width and {"images/s", "efficiency"} <= {*titles}
+    assert [str(row[-1]) for row in rows.values()] == [state] * 2
+    told = [str(row[titles.index("per GPU")]) for row in rows.values() if "per GPU" in titles]
+    assert told == ["65,536", "2,048"] * (width > 78), "efficiency is worth more"
     runs = {number: one_run(number, replace(spec(), unknown=("n_gpus",))) for number in (1, 2)}
     assert "gpus" not in {column.key for column in table_of(seen(LabState(runs=runs)), ROLES, width)[0]}
 
@@ -837,7 +840,7 @@ def test_a_size_that_is_done_with_a_smaller_batch_asks_for_nothing():
     trains = replace(view.state.runs[3], outcome=None, phase=RunPhase.RUNNING)
     now = seen(replace(view.state, runs={**view.state.runs, 3: trains}))
     assert guidance.remedy(now, now.runs[2]).reason.startswith("Run 3 is the same again, and is ")
-    assert not guidance.runs_to_retry(view), "selected, but nothing misses it"
+    assert guidance.runs_to_retry(view) == (view.line,), "selected, if nothing misses it"
     check = TaskCheck(task_id=view.task_id, status="open", items=(CheckItem("", kind="runs"),), missing="")
     full = replace(view, checks={view.task_id: check})
     assert guidance.remedy(full, view.runs[4]) == guidance.NextStep("", "The task needs no other run.")
@@ -847,7 +850,7 @@ def test_a_size_that_is_done_with_a_smaller_batch_asks_for_nothing():
     bare = replace(none, state=LabState(), checks=open_)
     page = task_page(bare, ROLES, 90, whole=False).plain
     assert "No run yet. Another cluster is needed first." in page and "s Plan" not in page
-    assert [*table_of(view, ROLES, 86)[1]] == ["1", "2", "3", "4"]
+    assert [*table_of(view, ROLES, 86)[1]] == ["3", "1", "2", "4"], "what failed and is not needed is last"
     assert selected(view.state) == 4  # what happened last
     assert selected(view.state, full.checks) == 3, "the run that counts"
 

@@ -201,11 +201,9 @@ def failed_runs(view: View) -> tuple[RunLine, ...]:
 
 
 def runs_to_retry(view: View) -> tuple[RunLine, ...]:
-    """The runs that `retry_run` plans: a selected one of another task that ended badly, else all that are needed."""
+    """The runs that `retry_run` plans: a selected one that ended badly, be it needed or not, else all that are."""
     missing, line = failed_runs(view), view.line
-    if line is None or line.phase not in ENDED_BADLY or line in missing or not remedy(view, line).label:
-        return missing
-    return (line,)
+    return missing if line is None or line.phase not in ENDED_BADLY or line in missing else (line,)
 
 
 def _while_running(view: View) -> NextStep:

@@ -267,9 +267,14 @@ class Roles(msgspec.Struct, frozen=True):
     """The colours of lines and bars, each with its tones; distinct for colour-blind readers, none that of a state."""
 
 
+def ascii_only() -> bool:
+    """Whether only ASCII is shown: without lines and colours, and no digits made of signs."""
+    return ascii_wanted(os.environ)
+
+
 def pointer(*, chosen: bool) -> str:
     """What stands before the chosen one of a row: a sign where no line or colour may tell it."""
-    return ">" if chosen and ascii_wanted(os.environ) else " "
+    return ">" if chosen and ascii_only() else " "
 
 
 def ink(text: str, style: str = "", *, no_wrap: bool = False) -> Text:

@@ -24,7 +24,7 @@ from labtui.tui import STYLES
 from labtui.tui.guidance import NextStep, instead_of_runs, remedy, runs_to_retry, same_again
 from labtui.tui.messages import export_all
 from labtui.tui.themes import ANSWER_S, ink, pointer, roles
-from labtui.tui.view import ENDED_BADLY, View
+from labtui.tui.view import View
 from labtui.tui.widgets.frame import FramedScreen, TaskList, key, say
 
 PANES = {"task": "Task", "runs": "Runs", "log": "Log", "charts": "Charts", "answers": "Answers"}
@@ -38,6 +38,7 @@ class MainScreen(FramedScreen):
         key("escape,g", "escape", "Back", "close the list", show=True),
         key("s", "plan", "Plan", "choose, check and submit the runs of this task", show=True),
         key("R", "retry_run", "Run again", "plan what failed again, changed as its failure needs", show=True),
+        key("R", "retry_run(())", "Run again", "plan the selected run again"),  # where no task needs it
         key("r", "pane('runs')", "Runs", "the runs of this task with state and numbers", show=True),
         key("l", "pane('log')", "Log", "the output of the selected run as it grows", show=True),
         key("c", "pane('charts')", "Charts", "time, throughput, speedup, efficiency, training", show=True),
@@ -173,16 +174,17 @@ class MainScreen(FramedScreen):
         here = not isinstance(self.focused, TaskList)
         is_open = self.has_class("-open")
         shown = {"chart": here and self.pane == "charts", "task_list": is_open, "escape": not is_open}
+        again = runs_to_retry(view) if action == "retry_run" else ()
+        unneeded = ((),) * (not any(remedy(view, each).label for each in again))
+        shown["retry_run"] = bool(again) and not any(parameters) and parameters != unneeded
         if shown.get(action, action == "pane" and here and parameters == (self.pane,) and not chose):
             return None
         line, plans = view.line, view.task is not None and bool(view.task.runs)
         if action == "plan" and not (plans or self.app.view_model.own_jobs or view.loading):
             return instead_of_runs(view)
-        if action == "retry_run" and line is not None and not runs_to_retry(view):
-            again = "To run it again, press s, then d on its row." * (plans and line.phase is RunPhase.DONE)
-            again = remedy(view, line).reason if line.phase in ENDED_BADLY else again
-            said = line.word if line.phase is RunPhase.FAILED else f"is {line.word}"
-            return f"Run {line.run_id} {said}. {again}".rstrip()
+        if action == "retry_run" and line is not None and not again:
+            told = "To run it again, press s, then d on its row." * (plans and line.phase is RunPhase.DONE)
+            return f"Run {line.run_id} is {line.word}. {told}".rstrip()
         if action == "start_copy" and all(path.is_file() for path in self._copies()):
             return "The copy is there: e edits it." if self._copies() else "This task asks for no copy."
         asked = view.task is not None and view.task.questions
@@ -277,6 +279,8 @@ class MainScreen(FramedScreen):
         for line, proposal in zip(lines, proposals, strict=True):
             alike.setdefault(proposal.sentence, []).append(line.run_id)
         said = [f"{run_numbers(who)}: {why}" if len(lines) > 1 else why for why, who in alike.items()]
+        unneeded = (step.reason for step in (remedy(view, line) for line in lines) if not step.label)
+        said += [why for why in dict.fromkeys(unneeded) if why not in said[0]]
         drafts = tuple(draft for each in proposals for draft in each.drafts)
         await self.app.show_plan(lines[0].run.task_id, drafts, " ".join(said))
 

@@ -29,7 +29,7 @@ from labtui.tui.app import AGE_EVERY_S, LabApp
 from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import NOT_CHECKED, Asked, Plan, PlanFinding, Verdict
 from labtui.tui.screens.modals import Ask, Choice, entry_choices, yes_or_no
-from labtui.tui.themes import ink, roles
+from labtui.tui.themes import ascii_only, ink, roles
 from labtui.tui.widgets.frame import FramedScreen, PlainText, TaskList, key, say
 from labtui.tui.widgets.selected_run import KeyedTable
 
@@ -178,7 +178,9 @@ class PlanScreen(FramedScreen):
             part.display = at < len(figures)
             if at < len(figures):
                 part.query_one(Digits).update(figures[at].digits)
-                say(part, ".figure-unit", ink(f"\n\n{figures[at].unit}", "bold"))
+                part.query_one(Digits).display = not ascii_only()
+                beside = f"{figures[at].digits} {figures[at].unit}" if ascii_only() else figures[at].unit
+                say(part, ".figure-unit", ink(f"\n\n{beside}", "bold"))
                 say(part, ".figure-below", ink(figures[at].below, styles.soft))
         button = self.query_one("#send", Button)
         button.label = Text(f"{step.key}  {step.label}")

@@ -18,7 +18,7 @@ from labtui.results.measured import val_accuracy
 from labtui.tui import format as words
 from labtui.tui.format import NOTHING, PHASE_ROLES, all_shortened
 from labtui.tui.guidance import ended_as_asked, error_runs, headline, remedy, result_parts, sizes_of, unit_of
-from labtui.tui.themes import Roles, ink, roles
+from labtui.tui.themes import Roles, ascii_only, ink, roles
 from labtui.tui.view import ENDED_BADLY, RunLine, View
 from labtui.tui.view_model import first_chart, first_view
 from labtui.tui.widgets.charts_pane import ChartView, empty_chart
@@ -30,6 +30,8 @@ from labtui.tui.widgets.tail_view import TailView
 MAX_BAR = 16
 MIN_STATE, MAX_STATE = 15, 21
 """The cells that the state needs: a short bar with the time left, or ``failed: out of memory``."""
+OPTIONAL = ("memory", "training", "cost", "batch", "efficiency", "rate")
+"""The columns that give way to narrow ones, in this order."""
 _SPARKS = "▁▂▃▄▅▆▇█"
 
 
@@ -82,7 +84,7 @@ class RunsPane(SelectedRunPane):
 
     def _show_result(self, view: View, styles: Roles) -> None:
         shown, sentence, detail = result_parts(view)
-        number, _, unit = shown.partition(" ")
+        number, _, unit = shown.partition(" ") if not ascii_only() else ("", "", "")  # the line has it
         self.set_class(bool(number), "-result")
         digits = self.query_one(Digits)
         if digits.value != number:
@@ -158,12 +160,15 @@ class RunsPane(SelectedRunPane):
 
 
 def table_of(view: View, styles: Roles, width: int) -> tuple[list[TableColumn], Rows]:
-    """The table: one row a run, by size."""
+    """The table: one row a run, by size; last those that failed and are not needed, or never started."""
     head, names = _telling_column(view)
     order = list(dict.fromkeys(names.values()))
     size = {line.run_id: line.run.spec.n_gpus or line.run.spec.processes for line in view.lines}
     place = {number: (order.index(names[number]), each) for number, each in size.items() if view.task_id}
-    lines = sorted(view.lines, key=lambda line: place.get(line.run_id, ()))
+    needed = [line for line in view.failures(view.task_id, view.lines) if line.run.end != "never-started"]
+    bad = [line for line in view.lines if line.phase in ENDED_BADLY and not ended_as_asked(view, line)]
+    last = {line.run_id for line in bad if line not in needed}
+    lines = sorted(view.lines, key=lambda line: (line.run_id in last, *place.get(line.run_id, ())))
     longest = 22 if head == "options" else 10 if width < 120 else 14  # of the telling column
     names = dict(zip(names, all_shortened(list(names.values()), longest), strict=True))
     states = [state_text(view, line, styles, MIN_STATE).cell_len for line in lines]
@@ -215,8 +220,7 @@ def _columns(view: View, head: str, longest: int, width: int, need: int) -> list
     sped_up = any(line.row and line.row.speedup and not line.row.is_baseline for line in lines)
     drop |= set() if sped_up or len(sizes_of(view)) > 1 else {"speedup", "efficiency", "cost"}
     shown = {name: title for name, title in titles.items() if name not in drop}
-    first, last = ("memory", "training", "cost", "rate"), ("batch", "efficiency")[:: 1 if head else -1]
-    return layout(shown, ("sign", "model", "state"), (*first, *last), width)
+    return layout(shown, ("sign", "model", "state"), OPTIONAL, width)
 
 
 def _telling_column(view: View) -> tuple[str, dict[int, str]]:
@@ -275,6 +279,8 @@ def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
     head, _, rest = line.word.partition(", " if done else ": ")
     text = ink(head, styles.soft if aim else role)
     text.append(f": {rest}" if rest and not done else "", styles.soft)
+    if line.phase is RunPhase.FAILED and text.cell_len > width:
+        text = ink(rest or head, styles.soft if aim else role)  # its sign says that it failed
     text.append(", as the task asks" if aim else "", styles.soft)
     told = [*filter(None, (rest, line.why_not))] if done else []  # these have the room of the time
     if line.took_s and not line.run.total_seconds and not told and (done or line.phase is RunPhase.CANCELLED):

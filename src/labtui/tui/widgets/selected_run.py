@@ -40,15 +40,16 @@ def layout(
 ) -> list[TableColumn]:
     """The columns that fit into `width` cells; `titles` has the title and width of each by its key.
 
-    Columns in `texts` hold words, the others numbers. The `optional` ones are added from the last one on. If the last
-    column holds words, it takes the free cells.
+    Columns in `texts` hold words, the others numbers. The `optional` ones are added from the last one on, up to the
+    first that does not fit. If the last column holds words, it takes the free cells.
     """
     every = [TableColumn(name, title, name not in texts, cells) for name, (title, cells) in titles.items()]
     columns = [each for each in every if each.key not in optional]
-    for name in ("", *reversed(optional)):
+    for name in ("", *reversed([name for name in optional if name in titles])):
         more = [each for each in every if each in columns or each.key == name]
-        if (free := width - 2 - sum(each.width + 2 for each in more[:-1])) >= more[-1].width or not name:
-            columns, left = more, free
+        if (free := width - 2 - sum(each.width + 2 for each in more[:-1])) < more[-1].width and name:
+            break
+        columns, left = more, free
     wide = max(columns[-1].width, left) if columns[-1].key in texts else columns[-1].width
     return [*columns[:-1], replace(columns[-1], width=wide)]
 
