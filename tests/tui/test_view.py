@@ -700,7 +700,7 @@ def test_spans_read_as_a_clock_and_a_number_stays_beside_its_unit(seconds, text)
     assert words.clock_span(seconds) == text
     times = Interval(763.0, 763.0, 4557.0), Interval(73.0, 72.9, 73.2), Interval(52.0, 49.6, 58.2)
     told = [words.range_text(each, each.value) for each in times]
-    assert told == ["12:43 to 75:57", "about 1:13", "50 to 58"] and words.span_text(58.2) == "58 s"
+    assert told == ["12:43 to 75:57", "about 1:13", "0:50 to 0:58"] and words.span_text(58.2) == "0:58 min"
     assert sentences("For yet. Press D.", 16) == "For yet.", "a key is named whole or not at all"
     assert wrap("an epoch of 5.38 s, 70 % of it", 15) == ["an epoch of", "5.38 s, 70 % of", "it"]
 

@@ -72,16 +72,13 @@ def clock_span(seconds: float, *, like: float | None = None) -> str:
 
 
 def span_text(seconds: float) -> str:
-    """Seconds with a unit: ``58 s``, ``1:19 min``, ``1:02:03 h``."""
-    if round(seconds) < 60:
-        return f"{seconds:.0f} s"
+    """Seconds with a unit: ``0:58 min``, ``1:19 min``, ``1:02:03 h``."""
     return f"{clock_span(seconds)} {'min' if round(seconds) < 3600 else 'h'}"
 
 
 def range_text(seconds: Interval, like: float) -> str:
-    """The bounds of a time in the unit of the time `like`: ``50 to 58``, ``12:43 to 75:57``, ``about 1:13``."""
-    brief, at = round(like) < 60, (seconds.lo, seconds.hi)
-    lo, hi = (f"{each:.0f}" if brief else clock_span(each, like=like) for each in at)
+    """The bounds of a time in the unit of the time `like`: ``0:50 to 0:58``, ``12:43 to 75:57``, ``about 1:13``."""
+    lo, hi = (clock_span(each, like=like) for each in (seconds.lo, seconds.hi))
     return f"about {lo}" if lo == hi else f"{lo} to {hi}"
 
 

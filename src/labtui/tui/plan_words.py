@@ -65,15 +65,13 @@ def ticket(plan: Plan) -> tuple[Figure, ...]:
     figures = [Figure(str(runs), "run" if runs == 1 else "runs", f"in {of}")]
     each = [expectation(draft, plan.edition, plan.measured) for draft in plan.requests]
     seconds, hours = total([time for time, _ in each]), total([cost for _, cost in each])
-    time, below = 60.0 * sum(draft.time_limit_minutes for draft in plan.requests), "at most"
     if seconds is not None:
-        time = seconds.value
-        long = seconds.hi if seconds.hi >= 3600 else time
+        long = seconds.hi if seconds.hi >= 3600 else seconds.value
         below = f"expected, {words.range_text(seconds, long)}".partition(", about")[0]
-    if time:
-        digits, unit = words.span_text(time).split()
-        below = below.replace(f", {digits} to ", ", up to ")
-        figures.append(Figure(digits, unit, below))
+        digits, unit = words.span_text(seconds.value).split()
+        figures.append(Figure(digits, unit, below.replace(f", {digits} to ", ", up to ")))
+    elif limits := sum(draft.time_limit_minutes for draft in plan.requests):
+        figures.append(Figure(f"{limits:,}", "min", "at most"))
     most = sum(draft.total_gpus * draft.time_limit_minutes / 60 for draft in plan.requests)
     if most:
         usual, below = (

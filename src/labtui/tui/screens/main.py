@@ -174,15 +174,14 @@ class MainScreen(FramedScreen):
         here = not isinstance(self.focused, TaskList)
         is_open = self.has_class("-open")
         shown = {"chart": here and self.pane == "charts", "task_list": is_open, "escape": not is_open}
-        again = runs_to_retry(view) if action == "retry_run" else ()
-        unneeded = ((),) * (not any(remedy(view, each).label for each in again))
-        shown["retry_run"] = bool(again) and not any(parameters) and parameters != unneeded
+        if again := runs_to_retry(view) if action == "retry_run" and not any(parameters) else ():
+            shown["retry_run"] = any(remedy(view, each).label for each in again) is bool(parameters)
         if shown.get(action, action == "pane" and here and parameters == (self.pane,) and not chose):
             return None
         line, plans = view.line, view.task is not None and bool(view.task.runs)
         if action == "plan" and not (plans or self.app.view_model.own_jobs or view.loading):
             return instead_of_runs(view)
-        if action == "retry_run" and line is not None and not again:
+        if action == "retry_run" and line is not None and not (again or any(parameters)):
             told = "To run it again, press s, then d on its row." * (plans and line.phase is RunPhase.DONE)
             return f"Run {line.run_id} is {line.word}. {told}".rstrip()
         if action == "start_copy" and all(path.is_file() for path in self._copies()):

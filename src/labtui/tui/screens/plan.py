@@ -177,10 +177,9 @@ class PlanScreen(FramedScreen):
             part = self.query_one(f"#ticket-{name}")
             part.display = at < len(figures)
             if at < len(figures):
-                part.query_one(Digits).update(figures[at].digits)
-                part.query_one(Digits).display = not ascii_only()
-                beside = f"{figures[at].digits} {figures[at].unit}" if ascii_only() else figures[at].unit
-                say(part, ".figure-unit", ink(f"\n\n{beside}", "bold"))
+                large, small = ("", f"{figures[at].digits} ") if ascii_only() else (figures[at].digits, "")
+                part.query_one(Digits).update(large)
+                say(part, ".figure-unit", ink(f"\n\n{small}{figures[at].unit}", "bold"))
                 say(part, ".figure-below", ink(figures[at].below, styles.soft))
         button = self.query_one("#send", Button)
         button.label = Text(f"{step.key}  {step.label}")

@@ -166,9 +166,9 @@ def table_of(view: View, styles: Roles, width: int) -> tuple[list[TableColumn], 
     size = {line.run_id: line.run.spec.n_gpus or line.run.spec.processes for line in view.lines}
     place = {number: (order.index(names[number]), each) for number, each in size.items() if view.task_id}
     needed = [line for line in view.failures(view.task_id, view.lines) if line.run.end != "never-started"]
-    bad = [line for line in view.lines if line.phase in ENDED_BADLY and not ended_as_asked(view, line)]
-    last = {line.run_id for line in bad if line not in needed}
-    lines = sorted(view.lines, key=lambda line: (line.run_id in last, *place.get(line.run_id, ())))
+    bad = {line.run_id for line in view.lines if line.phase in ENDED_BADLY and not ended_as_asked(view, line)}
+    bad -= {line.run_id for line in needed}
+    lines = sorted(view.lines, key=lambda line: (line.run_id in bad, *place.get(line.run_id, ())))
     longest = 22 if head == "options" else 10 if width < 120 else 14  # of the telling column
     names = dict(zip(names, all_shortened(list(names.values()), longest), strict=True))
     states = [state_text(view, line, styles, MIN_STATE).cell_len for line in lines]
