@@ -112,7 +112,9 @@ async def test_an_own_limit_is_checked_and_a_waiting_run_is_held(filled_session,
         await until(pilot, lambda: asked[1:] == [(6, False)])
         filled_session.feed(planned("lt7", "10.5", 7, spec(gpus=2)), changes.ended(6, "time-limit"))
         await until(pilot, lambda: 7 in app.view.runs)
-        assert "Run 6 failed: time limit. Run 7 is the same" in app.main.why_not("retry_run", ())
+        assert app.main.why_not("retry_run", ()) is None, "not in the footer, as nothing misses it"
+        await pilot.press("R")
+        await until(pilot, lambda: "out of time" in text_of(app) and "Run 7 is the same" in text_of(app))
 
 
 async def test_questions_of_the_login_are_answered_from_another_thread(filled_session, monkeypatch):

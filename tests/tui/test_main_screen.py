@@ -64,7 +64,7 @@ async def test_keys_and_clicks_go_to_the_panes_without_colour_too(filled_session
         monkeypatch.setenv(name, "1")
     wanted = {
         "t": "Run ResNet50.py on 1, 2 and 4 GPUs", "l": "7/7 - 5s - loss: 2.0500", "c": ">Charts",
-        "a": "How close is the speedup", "r": "done in 5:00",
+        "a": "How close is the speedup", "r": "2.53× as fast with 4 GPUs",
     }  # fmt: skip
     async with screens(filled_session) as (app, pilot):
         for key, words in wanted.items():
@@ -73,8 +73,6 @@ async def test_keys_and_clicks_go_to_the_panes_without_colour_too(filled_session
         for keys, turn in ("r1", "1/2"), ("r1", "1/2"), ("1", "2/2"):  # from another pane it only opens
             await pilot.press(*keys)
             await until(pilot, lambda turn=turn: f">1 Time {turn}" in text_of(app), turn)
-        await pilot.press("r")
-        await until(pilot, lambda: "2.53× as fast with 4 GPUs" in text_of(app), "no digits made of signs")
         await pilot.click("#task")
         await until(pilot, lambda: app.main.pane == "task")
         await click_words(pilot, "s Plan")
@@ -225,11 +223,7 @@ async def test_at_80_columns_many_rows_scroll_above_the_chart_and_what_trains_is
         await until(pilot, lambda: " ✔   12 " in text_of(app) and chart.size.height >= 9)
         session.feed(*finished_run("lt13", "10.5", 13, runs[0], "9", outcome="failed"))
         session.feed(*live_run("lt14", "10.5", 14, runs[1], "10", 2))
-        await until(
-            pilot,
-            lambda: " ▶   14 " in text_of(app) and "More: 6 above, 3 below." in text_of(app),
-            "13 is last",
-        )
+        await until(pilot, lambda: " ▶   14 " in text_of(app) and "More: 6 above, 3 below." in text_of(app))
 
 
 async def test_practice_and_read_only_are_said(tmp_path):
