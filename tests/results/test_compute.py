@@ -138,6 +138,7 @@ def test_a_comparison_with_several_runs_says_so_and_on_its_charts():
     results = compute_results([*ones, run(1, [30], run_id=4), trains, run(4, [12, 4.0, 4.1], run_id=5)])
     note = "The one-GPU baseline is the mean of runs 3, 15."
     assert [note in row.notes for row in results.rows] == [False, True]
+    assert "Run 16 still trains: it is not in the mean." in results.rows[0].notes
     assert {note in chart.notes for chart in task_charts(results)} == {False, True}
     both = compute_results([*ones, run(4, [9, 4]), *(run(n, [9, 8 / n], model="vit") for n in (1, 2))])
     assert baseline_notes(both.rows) == [note.replace(" is", " of ResNet50 is")]

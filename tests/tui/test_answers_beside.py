@@ -5,15 +5,18 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from rich.text import Text
 
 from labtui.lab.evidence import PLACEHOLDER
 from labtui.results.charts import FAMILIES, ChartSpec, Point, Series
+from labtui.results.compute import compute_results
 from labtui.session.labs import load_edition, open_answers
 from labtui.tui.app import LabApp
 from labtui.tui.view_model import first_chart
-from labtui.tui.widgets.answers_pane import chart_beside
+from labtui.tui.widgets.answers_pane import _numbers, chart_beside
 from labtui.tui.widgets.charts_pane import ChartView
 from labtui.tui.widgets.frame import PlainText
+from tests.results.helpers import run
 from tests.tui.fed_session import epoch
 from tests.tui.waiting import screens, text_of, until
 
@@ -35,6 +38,12 @@ def beside(app: LabApp) -> str:
 def spec(family: str, *, empty: bool = False) -> ChartSpec:
     series = (Series(name="a", points=() if empty else (Point(x=1, y=1),)),)
     return replace(FAMILIES[family], series=series)
+
+
+def test_two_batches_of_one_network_have_two_names():
+    rows = compute_results([run(0, [9, 5], batch=batch) for batch in (64, 128)]).rows
+    _numbers(text := Text(), SimpleNamespace(charted=rows), SimpleNamespace(busy=""))
+    assert all(f"ResNet50 on the CPU, batch {batch}\n" in text.plain for batch in (64, 128))
 
 
 def test_a_question_has_the_chart_that_its_edition_names_else_that_of_the_runs():

@@ -87,6 +87,8 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> 
     ).with_notes(*notes)
     row = row.with_notes(*filter(None, map(measured.end_note, members)), about="end")
     row = row.with_notes(*measured.run_notes(members))
+    waiting = [run.run_id for run in members if ended and run.live and run.run_id]
+    row = row.with_notes(*(f"Run {number} still trains: it is not in the mean." for number in waiting))
     if rates:
         return _from_rates(row, rates)
     if row.program is not None:

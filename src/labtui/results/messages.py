@@ -17,7 +17,7 @@ from labtui.results.grouping import devices
 from labtui.results.laws import best_fits
 from labtui.results.measured import AccuracyCurve, grouped
 from labtui.results.numbers import clean, percent_text, rate_text, ratio_text, seconds_text, time_text
-from labtui.results.rows import LawFit, NoteKind, ResultRow, Results, named_rows
+from labtui.results.rows import LawFit, NoteKind, ResultRow, Results, named_rows, tell_rows_apart
 from labtui.results.scaling import ScalingLine, lost_efficiency
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -306,10 +306,9 @@ def why_no_speedup(rows: Iterable[ResultRow]) -> str:
 def times_message(rows: Sequence[ResultRow]) -> str:
     """The times on the same devices: ``On 4 GPUs, a takes 49.56 s, b 50.82 s``."""
     timed = sorted((row for row in rows if row.epoch_seconds), key=lambda row: value_of(row.epoch_seconds))
-    names = [
-        clean(row.name if row.program is None else row.model) for row in timed
-    ]  # programs here have one size
-    said = [f"{who} {'takes ' * (not at)}{time_text(timed[at])}" for at, who in enumerate(names)]
+    # programs here have one size
+    names = tell_rows_apart(timed, [row.name if row.program is None else row.model for row in timed])
+    said = [f"{clean(who)} {'takes ' * (not at)}{time_text(timed[at])}" for at, who in enumerate(names)]
     epoch = "an epoch of " if rows[0].program is None else ""
     return f"On {rows[0].devices}, {epoch}{', '.join(said)}" if said else ""
 

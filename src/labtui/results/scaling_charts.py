@@ -14,7 +14,7 @@ from labtui.results.cost import training_hours_text
 from labtui.results.grouping import devices, natural_key
 from labtui.results.measured import longest, policy
 from labtui.results.numbers import percent_text, rate_text, ratio_text, seconds_text, shown_bounds
-from labtui.results.rows import ResultRow, Results, with_rows
+from labtui.results.rows import ResultRow, Results, tell_rows_apart, with_rows
 from labtui.results.scaling import Outlook, ScalingLine, lost_efficiency, scaling_lines
 
 _RATIOS = ("×", "%")
@@ -154,8 +154,9 @@ def cpu_charts(rows: Sequence[ResultRow]) -> Iterable[ChartSpec]:
     """Throughput of different trainings on the CPU, as bars."""
     found = [row for row in rows if row.n_gpus == 0 and row.throughput is not None and not row.contradicted]
     if len({row.configuration.unit for row in found}) == 1 < len(found):
+        names = tell_rows_apart(found, [row.name for row in found])
         told = {"key": "cpu-images-per-second", "title": "Throughput on the CPU", "x_label": "training"}
-        yield _named_bars("cpu-gpu-throughput", found, specs.tell_apart([row.name for row in found]), **told)
+        yield _named_bars("cpu-gpu-throughput", found, specs.tell_apart(names), **told)
 
 
 def _named_bars(family: str, rows: Sequence[ResultRow], names: Sequence[str], **fields: Any) -> ChartSpec:

@@ -323,16 +323,17 @@ def _numbers(text: Text, view: View, styles: Roles) -> None:
     """Append the results of each measured configuration."""
     from labtui.results.cost import GPU_HOURS
     from labtui.results.numbers import ABSENT, ACCURACY, TOTAL, rate_text, time_text, with_uncertainty
+    from labtui.results.rows import tell_rows_apart
 
     rows = [row for row in view.charted if row.epoch_seconds is not None]
     text.append("Your numbers\n" if rows else "Runs\n", f"bold {styles.busy}")
     text.append("" if rows else f"{headline(view)}\n")
-    for row in rows:
+    for row, label in zip(rows, tell_rows_apart(rows, [row.label for row in rows]), strict=True):
         per, rated = row.configuration.unit, row.throughput is not None
         rate = f", {rate_text(row.throughput)} {per}/s" if rated else ""
         epoch = f"{with_uncertainty(row, row.epoch_seconds)} s{rate}"
         time = epoch if row.program is None else time_text(row)
-        text.append(f"{row.label}{', so far' if row.live else ''}\n", style="bold").append(f"  {time}\n")
+        text.append(f"{label}{', so far' if row.live else ''}\n", style="bold").append(f"  {time}\n")
         costs = ((TOTAL, "s the whole training"), (GPU_HOURS, "GPU-h of its epochs"))
         for column, unit in ((ACCURACY, "accuracy in validation"), *costs) if row.has_policy else costs:
             if (cell := column.cell(row)) != ABSENT:
