@@ -287,8 +287,7 @@ def _on_pages(contents: LabContents) -> Results:
     pairs = ((plan, contents.edition.task(plan.task)) for plan in _plans(contents))
     found = ((plan, _page_results(contents, plan, task)) for plan, task in pairs if task is not None)
     shown = {row.configuration for plan, r in found if plan.table or any(_charts(plan, r)) for row in r.rows}
-    rows = [row for row in contents.shown.rows if row.configuration in shown]
-    return with_rows(contents.shown, rows)
+    return with_rows(contents.shown, [row for row in contents.shown.rows if row.configuration in shown])
 
 
 def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Results:

@@ -86,9 +86,8 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> 
         origins=tuple(run.origin(sample) for run, sample in (samples or firsts)),
     ).with_notes(*notes)
     row = row.with_notes(*filter(None, map(measured.end_note, members)), about="end")
-    row = row.with_notes(*measured.run_notes(members))
-    waiting = [run.run_id for run in members if ended and run.live and run.run_id]
-    row = row.with_notes(*(f"Run {number} still trains: it is not in the mean." for number in waiting))
+    waits = (f"Run {r.run_id} still trains: it is not in the mean." for r in members if ended and r.live)
+    row = row.with_notes(*measured.run_notes(members), *waits)
     if rates:
         return _from_rates(row, rates)
     if row.program is not None:

@@ -402,15 +402,9 @@ def named_rows(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
 
 def tell_rows_apart(rows: Sequence[ResultRow], names: Sequence[str]) -> list[str]:
     """The names of rows; those that several have, each with its global batch or else its run: ``net, batch 64``."""
-    alike = grouped(zip(names, rows, strict=True), lambda pair: pair[0])
-    batches = {name: {row.batch_size for _, row in found} for name, found in alike.items()}
-
-    def told(name: str, row: ResultRow) -> str:
-        by_batch = row.batch_size and len(batches[name]) == len(alike[name])
-        return f"{name}, {f'batch {row.batch_size:,}' if by_batch else row.members[-1].label}"
-
-    pairs = zip(names, rows, strict=True)
-    return [told(name, row) if len(alike[name]) > 1 else name for name, row in pairs]
+    ends = [f"batch {row.batch_size:,}" if row.batch_size else row.members[-1].label for row in rows]
+    pairs = zip(names, ends, strict=True)
+    return [f"{name}, {end}" if names.count(name) > 1 else name for name, end in pairs]
 
 
 def with_rows(results: Results, rows: Sequence[ResultRow]) -> Results:
