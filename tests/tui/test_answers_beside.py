@@ -40,12 +40,6 @@ def spec(family: str, *, empty: bool = False) -> ChartSpec:
     return replace(FAMILIES[family], series=series)
 
 
-def test_two_batches_of_one_network_have_two_names():
-    rows = compute_results([run(0, [9, 5], batch=batch) for batch in (64, 128)]).rows
-    _numbers(text := Text(), SimpleNamespace(charted=rows), SimpleNamespace(busy=""))
-    assert all(f"ResNet50 on the CPU, batch {batch}\n" in text.plain for batch in (64, 128))
-
-
 def test_a_question_has_the_chart_that_its_edition_names_else_that_of_the_runs():
     chapter, asked = load_edition("hpc4ai-ch10"), SimpleNamespace(task=None, lines=(), pending=())
     asked.charts = [spec(name) for name in ("epoch-time", "throughput", "speedup", "efficiency")]
@@ -59,6 +53,9 @@ def test_a_question_has_the_chart_that_its_edition_names_else_that_of_the_runs()
     assert chart_beside(asked, 0).family == "cpu-gpu", "not the GPU's time alone"
     asked.charts = [spec("cpu-gpu", empty=True), spec("epoch-time")]
     assert chart_beside(asked, 0).family == "epoch-time"
+    asked.charted = compute_results([run(0, [9, 5], batch=batch) for batch in (64, 128)]).rows
+    _numbers(text := Text(), asked, SimpleNamespace(busy=""))
+    assert all(f"ResNet50 on the CPU, batch {batch}\n" in text.plain for batch in (64, 128))
 
 
 async def test_facts_and_chart_are_those_of_the_question_under_the_cursor(filled_session):
