@@ -388,8 +388,7 @@ def draw_repeats(axes: Axes, spec: ChartSpec) -> None:
     labels = [str(number) if number in counted else "" for number in range(1, whole + 1)]
     axes.bar_label(bars, labels, label_type="center", color="white", weight="bold")
     axes.barh(1, long.y - whole * short.y, 0.56, whole * short.y, color=drawing.SERIES[0], alpha=0.55)
-    ticks = dict(spec.x_ticks)
-    told = [(clean(ticks.get(p.x, "")), p.label, ", so far" * p.live) for p in (long, short)]
+    told = [(clean(dict(spec.x_ticks).get(p.x, "")), p.label, ", so far" * p.live) for p in (long, short)]
     _set_rows(axes, [f"{name}: {label} {spec.unit}\nper epoch{live}" for name, label, live in told])
     axes.set_xlim(0, long.y * 1.02)
     axes.set_xlabel("seconds" if spec.unit == "s" else clean(spec.y_label))

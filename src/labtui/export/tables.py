@@ -185,9 +185,8 @@ def large_cells(found: Sequence[Table]) -> Facts:
 
 
 def machine_facts(results: Results) -> Facts:
-    """The epoch time of the first network on the CPU and on each number of GPUs, four at most."""
-    model = results.rows[0].model if results.rows else ""
-    mine = [row for row in results.measured if row.model == model and row.epoch_seconds is not None]
+    """The epoch time of a network on the CPU and on each number of GPUs, four at most."""
+    mine = [row for row in results.measured if row.epoch_seconds is not None]
     found = {row.n_gpus: row for row in mine if row.n_gpus is not None}
     names = {n: messages.count_words(n, start=True) if n else "CPU" for n in found}
     return tuple((numbers.time_text(row), names[n]) for n, row in sorted(found.items())[:4])

@@ -402,9 +402,8 @@ def named_rows(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
 
 def tell_rows_apart(rows: Sequence[ResultRow], names: Sequence[str]) -> list[str]:
     """The names of rows; those that several have, each with its global batch or else its run: ``net, batch 64``."""
-    ends = [f"batch {row.batch_size:,}" if row.batch_size else row.members[-1].label for row in rows]
-    pairs = zip(names, ends, strict=True)
-    return [f"{name}, {end}" if names.count(name) > 1 else name for name, end in pairs]
+    ends = (f", batch {row.batch_size:,}" if row.batch_size else f", {row.members[-1].label}" for row in rows)
+    return [name + end * (names.count(name) > 1) for name, end in zip(names, ends, strict=True)]
 
 
 def with_rows(results: Results, rows: Sequence[ResultRow]) -> Results:
