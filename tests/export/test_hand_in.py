@@ -166,8 +166,7 @@ def test_runs_of_no_task_alone_say_how_they_ended_and_where_their_numbers_are_fr
     assert "own 8 on the CPU: Run 1 was stopped by its time limit before its end." in page.note
     assert sources.title == "Where the numbers come from" and "4 (2); time limit" in page_text(sources)
     toy = make_lab(tmp_path / "toy", "cc-mei-2025-lab5")
-    document = document_of(toy, lambda run: replace(own(run), task_id=""))
-    first, *rest, sources = document.pages
+    first, *rest, sources = (document := document_of(toy, lambda run: replace(own(run), task_id=""))).pages
     assert not document.facts and not any(p.facts or "own 8" in page_text(p) for p in rest), "no result"
     assert first.title == "Runs that no task plans" and "own 8" in page_text(sources)
 
@@ -271,15 +270,12 @@ def test_answers_show_the_pictures_they_name_and_read_no_other_file(tmp_path, mo
     assert isinstance(wide, Listing) and wide.lines[1].text == " | ".join("b" * 21), "no page is as wide"
 
 
-def test_listings_are_what_was_written_or_changed(tmp_path):
+def test_listings_are_what_was_written_or_changed(tmp_path, request):
     pages = hand_in(make_lab(tmp_path / "lab", "cc-mei-2025-lab5").contents()).pages
     listings = [block for page in pages for block in page.blocks if isinstance(block, Listing)]
     (changed, *_) = (block.lines for block in listings if "differs" in block.caption)
     assert any(line.change == "+" and "ResNet152V2" in line.text for line in changed)
     assert any(sum(bool(line.part) for line in block.lines) == 5 for block in listings)
-
-
-def test_a_job_script_is_shown_without_what_labtui_writes_into_each(request):
     for path in sorted((request.config.rootpath / "tests/slurm_templates/golden").glob("*.slurm")):
         mine = own_part(path.read_text(encoding="utf-8"))
         assert "#SBATCH --job-name" in mine and "\nrun " in mine

@@ -77,7 +77,9 @@ def test_gpu_hours_follow_the_clusters_clock_and_stay_below_the_limit():
 
 def test_own_jobs_of_one_name_are_told_apart_in_the_title():
     rows = [run(0, [9, t], model=name, tuning=(("t", f"{t}"),)) for name, t in (("a", 2), ("a", 3), ("b", 5))]
-    assert "a (t 2) takes 2.00 s, a (t 3) 3.00 s, b 5.00 s" in results_message(compute_results(rows))
+    rows += [run(0, [9, 6], model="c", batch=64), run(0, [9, 7], model="c", batch=128)]
+    told = "a (t 2) takes 2.00 s, a (t 3) 3.00 s, b 5.00 s, c, batch 64 6.00 s, c, batch 128 7.00 s"
+    assert told in results_message(compute_results(rows))
 
 
 def test_runs_of_a_folder_know_their_job_and_log():
