@@ -68,7 +68,7 @@ def test_a_training_on_one_node_on_two_by_srun_and_on_eight(cluster, tmp_path):
     for size, run in runs.items():
         assert state.submissions[run.token].nodes == run.spec.nodes == size // 4
         assert run.spec.launcher == ("task-per-gpu" if size == 8 else "torchrun")
-        assert run.gpu_memory.lo == 53
+        assert 53 < run.gpu_memory.lo == run.gpu_memory.hi < 54, "the bytes of the record"
         rate = MICRO["throughput"][MICRO["gpus"].index(size)]
         assert run.images / run.epochs[1].seconds.value == pytest.approx(rate, rel=0.02)
 

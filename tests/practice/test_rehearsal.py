@@ -137,7 +137,7 @@ def test_pytorch_on_32_gpus_reads_like_the_course(lab):
     assert tuning_words(run.tuning) == ("bf16", "10 workers", "compiled")
     assert run.epochs[0].seconds.value > 250  # compiled
     assert 12_288 / run.epochs[1].seconds.value == pytest.approx(5205, rel=0.02)
-    assert run.gpu_memory.lo == 53
+    assert 53 < run.gpu_memory.lo == run.gpu_memory.hi < 54, "the bytes of the record"
     waited = torchrun(lab, *VIT, each=4, nodes=8, SLURM_NODEID="3")
     assert (waited.returncode, waited.stdout) == (0, "")
 

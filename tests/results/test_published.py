@@ -332,7 +332,7 @@ def test_the_three_charts_of_a_study():
     steady = run_of(RUNS[0] | {"policy": "constant"}, RUNS[0]["rows"][0])  # no policy
     _, rates, over = (c for c in catalogue(compute_results([*two, steady])) if c.view == "training")
     assert rates.notes == ("Trainings with a constant rate are not shown.",)
-    assert over.x_label == "GPUs" and over.message.endswith("1,024: 74.7 % on 8 GPUs, 74.8 % on 32 GPUs")
+    assert over.x_label == "GPUs" and over.message.endswith("1,024: 74.7 % on eight GPUs, 74.8 % on 32 GPUs")
     assert [(point.x, point.label) for point in over.series[0].points] == [(8, "74.7 %"), (32, "74.8 %")]
     assert not {"learning-rate", "error"}.intersection(c.key for c in catalogue(compute_results([steady])))
     row = RUNS[0]["rows"][0]

@@ -122,7 +122,7 @@ def source_rows(row: ResultRow) -> Iterable[tuple[str, str, str, str, str]]:
     for at, ((job, source), origins) in enumerate(by_log(row.origins).items()):
         lines = _lines_text([origin for origin in origins if origin.line is not None], row.program is None)
         first = (name, numbers.time_text(row) if at == 0 else "")
-        last = (curve.points[-1] for curve in learned if curve.run.source == source)
+        last = (curve.points[-1] for curve in reversed(learned) if curve.run.source == source)
         reached = {numbers.percent_text(top.accuracy): f"{top.line} ({top.epoch})" for top in last}
         told = (f"accuracy {share}: {place}" for share, place in reached.items())
         lines = "; ".join(filter(None, (lines or numbers.ABSENT, *told, ends.get(source))))

@@ -96,12 +96,10 @@ def _fit_rows(law: Law, rows: Sequence[ResultRow]) -> LawFit:
 
 
 def best_fits(fits: Iterable[LawFit]) -> list[LawFit]:
-    """The fits of the law that is nearest to what was measured on all lines, so that these can be compared.
-
-    Amdahl's of equals.
-    """
-    laws = grouped(fits, lambda fit: fit.law).values()
-    return min(laws, key=lambda each: (-len(each), max(fit.misfit for fit in each)), default=[])
+    """For each line the fit of the law that is nearest to what was measured; Amdahl's of equals."""
+    return [
+        min(each, key=lambda fit: fit.misfit) for each in grouped(fits, lambda fit: fit.baseline).values()
+    ]
 
 
 def _remarks(share: Interval, rows: Sequence[ResultRow]) -> Iterable[str]:

@@ -13,7 +13,6 @@ from labtui.domain.tuning import distinguishing_words
 from labtui.results import numbers, scaling
 from labtui.results.charts import WHOLE_TRAINING, Point, tell_apart
 from labtui.results.cost import training_hours_text
-from labtui.results.grouping import devices
 from labtui.results.laws import best_fits
 from labtui.results.measured import AccuracyCurve, grouped
 from labtui.results.numbers import clean, percent_text, rate_text, ratio_text, seconds_text, time_text
@@ -44,8 +43,7 @@ def network_of(row: ResultRow) -> str:
 
 def epoch_message(row: ResultRow, *more: ResultRow) -> str:
     """How long an epoch takes: ``An epoch of ResNet50 takes 5.36 s on four GPUs, 13.7 s on one``."""
-    n = row.n_gpus or 0
-    text = f"{seconds_text(row.epoch_seconds)} s on {count_words(n) if n else 'the CPU'}"
+    text = f"{seconds_text(row.epoch_seconds)} s on {count_words(row.n_gpus) if row.n_gpus else 'the CPU'}"
     others = (f"{seconds_text(each.epoch_seconds)} s on one" for each in more if each.epoch_seconds)
     return f"An epoch of {network_of(row)} takes {', '.join((text, *others))}"
 
@@ -60,7 +58,7 @@ def rate_message(row: ResultRow) -> str:
 def scaling_message(lines: Sequence[ScalingLine], families: Set[str]) -> str:
     """The strongest true sentence about these lines, for charts of these families."""
     if lines and lines[0].last.program is not None:
-        return program_message([row for line in lines for row in line.rows])
+        return program_message([row for line in lines for row in line.rows], families)
     every, lines = lines, [line for line in lines if len(line.rows) > 1] or list(lines)
     live = any(row.live for line in lines for row in line.rows)
     rows = rows_of_shared_size(lines)
@@ -164,8 +162,9 @@ def _single_sentence(lines: Sequence[ScalingLine], families: Set[str], *, live: 
         return _with_end(f"{many} train {name} {ratio_text(row.speedup)} times as fast as one", share)
     if "efficiency" in families:
         return f"{many} train {name} at {percent_text(row.efficiency)} efficiency"
-    if row.epoch_seconds is not None and "epoch-time" in families and not row.by_rate:
-        return epoch_message(row, *filter(None, (row.baseline,)))
+    if row.epoch_seconds is not None and "epoch-time" in families:
+        # an epoch of other images is not compared with one GPU's
+        return epoch_message(row, *filter(None, () if row.by_rate else (row.baseline,)))
     return rate_message(row)
 
 
@@ -228,7 +227,7 @@ def tuning_message(rows: Sequence[ResultRow]) -> str:
     if len(found) < 2:
         return ""
     (last, other), *_, (first, name) = sorted(found, key=lambda each: value_of(each[0].throughput))
-    where = f" on {devices(first.n_gpus)}"
+    where = f" on {count_words(first.n_gpus or 0)}"
     if not is_more("throughput", first, last):
         return f"No setting of {clean(first.model)}{where} is faster beyond the uncertainty"
     where = "" if first.n_gpus == 1 else f",{where}"
@@ -253,7 +252,7 @@ def study_message(what: str, best: Mapping[str, Mapping[int, Point]], batch: int
         (line,) = best.values()
         tops = {at: 1 - line[at].y if what == "error" else line[at].y for at in (min(line), max(line))}
         if batch:
-            shown = [f"{percent_text(top)} on {devices(gpus)}" for gpus, top in tops.items()]
+            shown = [f"{percent_text(top)} on {count_words(gpus)}" for gpus, top in tops.items()]
             return f"{which} at a global batch of {batch:,}: {', '.join(shown)}"
         told = (f"{percent_text(top)} at {at:,}" for at, top in tops.items())
         return f"{which}: {', '.join(told).replace(' at ', ' at a global batch of ', 1)}"

@@ -36,11 +36,11 @@ SIGNS = {
 def short_report(results: Results, *, width: int | None = None) -> str:
     """The short answer: one table, then at most `MAX_SENTENCES` sentences; `report_text` has the rest."""
     table = _answer(results.rows, width) + "\n" if results.rows else ""
-    best = best_fits(results.fits)
+    fits, best = results.fits, best_fits(results.fits)
     lines = [
         *_accelerations(results),
         *messages.note_lines(results),
-        *messages.fit_sentences(best),
+        *(said for fit, said in zip(fits, messages.fit_sentences(fits), strict=True) if fit in best),
         # the first remark on few sizes is that they are
         *dict.fromkeys(fit.remarks[0] for fit in best if len(fit.n_gpus) < ENOUGH_SIZES),
         *(each.sentence for each in scaling.outlooks(results.rows)),

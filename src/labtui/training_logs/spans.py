@@ -101,7 +101,9 @@ def said_of(line: int, record: Record) -> list[Said]:
         success = status in ("success", "") and record.values.get("success") is not False
         outcome = _REASONS.get(record.text("reason"))
         whole = clock_interval(record.number("seconds")) if success else None
-        said.append(Ends(success=success, outcome=outcome, final=True, facts=RunFacts(total_seconds=whole)))
+        held = record.count("reserved_bytes", most=2**60)
+        facts = RunFacts(total_seconds=whole, gpu_memory=Interval.exact(held / 2**30) if held else None)
+        said.append(Ends(success=success, outcome=outcome, final=True, facts=facts))
     elif key in ("tracked_stats", "eval_accuracy"):
         value = record.values[key]
         values = value if isinstance(value, dict) else {key: value}

@@ -422,8 +422,7 @@ def _compared(view: View) -> str:
     """The message of the chart that compares what the task trained, else several models or data sets; else ""."""
     learns = any(row.has_policy for row in view.charted)
     name, least = ("training", 1) if learns else ("speedup", 2)
-    charts = [each for each in view.charts if each.view == name and len(each.measured) >= least]
-    said = next((each.message for each in sorted(charts, key=lambda each: each.x_axis != "batch")), "")
+    said = next((c.message for c in view.charts if c.view == name and len(c.measured) >= least), "")
     return said + " so far" * (learns and bool(said) and any(row.live for row in view.charted))
 
 

@@ -16,7 +16,7 @@ from labtui.tui.view import ENDED_BADLY, TaskLine, View, planned_sizes, runs_of
 
 if TYPE_CHECKING:
     from labtui.lab.checks import TaskCheck
-    from labtui.lab.edition import Edition
+    from labtui.lab.edition import Edition, Task
     from labtui.results.charts import ChartSpec
     from labtui.session.session import Session
 
@@ -125,11 +125,12 @@ class ViewModel:
 
             names = self.edition.names if self.edition is not None else {}
             results = rename_models(results_of(lab_results(self.state, self.edition), mine), names)
-            sizes = planned_sizes(self.edition.task(self.task_id) if self.edition is not None else None)
+            task = self.edition.task(self.task_id) if self.edition is not None else None
+            sizes = planned_sizes(task)
             marked = self.session.practice
-            charts = tuple(with_sizes(c, sizes) for c in catalogue(results) if bool(c.mark) is marked)
+            charts = (with_sizes(c, sizes) for c in catalogue(results) if bool(c.mark) is marked)
             alone = by_line(results, marked=marked, sizes=sizes)
-            self._cached = key, {"results": results, "charts": charts, "by_line": alone}
+            self._cached = key, {"results": results, "charts": tuple(in_turn(task, charts)), "by_line": alone}
         return self._cached[1]
 
     def gpu_use(self, run: RunState) -> tuple[float, ...]:
@@ -221,7 +222,7 @@ def first_view(view: View, charts: Sequence[ChartSpec]) -> str:
     from labtui.results.charts import FAMILIES
 
     usual = "speedup" if len(sizes_of(view)) > 1 else "time" if unit_of(view) == "images" else "throughput"
-    asked = {str(FAMILIES[family].view) for family in asked_families(view)} or {usual}
+    asked = {str(FAMILIES[family].view) for family in asked_families(view.task)} or {usual}
     order = sorted(VIEWS, key=lambda name: (name not in asked, name != "speedup"))
     shown = {chart.view for chart in charts if chart.measured}
     return order[0] if view.pending or not shown else min(shown, key=order.index)
@@ -229,17 +230,16 @@ def first_view(view: View, charts: Sequence[ChartSpec]) -> str:
 
 def first_chart(view: View, charts: Sequence[ChartSpec]) -> ChartSpec | None:
     """The chart to show first; None while it has no data."""
-    return next((each for each in in_turn(view, charts) if each.view == first_view(view, charts)), None)
+    return next((each for each in in_turn(view.task, charts) if each.view == first_view(view, charts)), None)
 
 
-def asked_families(view: View) -> set[str]:
-    """The families of charts that the task's checks ask for, else that of its first question about a chart."""
-    checks, questions = (view.task.checks, view.task.questions) if view.task is not None else ((), ())
+def asked_families(task: Task | None) -> set[str]:
+    """The families of charts that a task's checks ask for, else that of its first question about a chart."""
+    checks, questions = (task.checks, task.questions) if task is not None else ((), ())
     asked = {family for each in checks for family in getattr(each, "charts", ())}
     return asked or {*[each.chart for each in questions if each.chart][:1]}
 
 
-def in_turn(view: View, charts: Iterable[ChartSpec]) -> list[ChartSpec]:
-    """The charts that have data, those that the task asks for first."""
-    asked = asked_families(view)
-    return sorted((chart for chart in charts if chart.measured), key=lambda chart: chart.family not in asked)
+def in_turn(task: Task | None, charts: Iterable[ChartSpec]) -> list[ChartSpec]:
+    """The charts that have data, those that a task asks for first."""
+    return sorted((c for c in charts if c.measured), key=lambda c: c.family not in asked_families(task))

@@ -217,7 +217,7 @@ class ChartsPane(Pane, Container, can_focus=True):
         # a chart with panels shows the chosen line among the others, in grey
         panels = {each.family: each for each in view.charts if specs.screen_panels(each)[1:]}
         chosen = view.by_line.get(self._only, lambda: view.charts)()
-        every = in_turn(view, (panels.get(each.family, each) for each in chosen))
+        every = in_turn(view.task, (panels.get(each.family, each) for each in chosen))
         name = self._chosen or first_view(view, every)
         four = self._large and not self._alone and name != "training"
         laws = [each for each in every if each.family == "laws"]

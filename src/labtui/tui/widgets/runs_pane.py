@@ -395,11 +395,15 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
 
 
 def glance_chart(view: View) -> ChartSpec | None:
-    """The first chart with data; else an empty one with the planned sizes, or None for a task without trainings."""
+    """The chart that the headline is about, else the first one with data; else an empty one with the planned sizes.
+
+    None for a task without trainings.
+    """
     runs = (view.task.runs or [line.run for line in view.lines]) if view.task is not None else ()
     trains = any(run.spec.program is None for run in runs)
     empty = empty_chart(view, first_view(view, view.charts)) if trains else None
-    spec = first_chart(view, view.charts)
+    said, first = headline(view), first_chart(view, view.charts)
+    spec = next((each for each in view.charts if each.message and each.message in said), first)
     return _of_selected(view, spec) if spec is not None and spec.over_time else spec or empty
 
 
