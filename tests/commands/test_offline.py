@@ -102,9 +102,7 @@ def test_a_run_that_is_over_is_not_cancelled_with_the_rest_of_its_job(folder, co
     with monkeypatch.context() as patched:
         patched.setattr("labtui.session.session.Session.start", lambda _session: None)
         patched.setattr(OpenLab, "updates", lambda *_, **__: iter(()))
-        assert command(["log", "1", "-f"], 1).err.count(waits) == 2, (
-            "before it waits for news, and at the end"
-        )
+        assert command(["log", "1", "-f"], 1).err.count(waits) == 2, "before it waits, and at the end"
     with open_session(folder.path, start=False) as session:
         session.feed(observed("lt1", "7", JobPhase.RUNNING), changes.ended(1, "completed"))
     assert "Run 1 is already over: there is nothing to cancel.\n" in command(["cancel", "1"], 1).err

@@ -199,22 +199,19 @@ def test_a_refused_login_is_never_tried_again_by_itself(bench, refusal):
     assert bench.cluster.count("connect") == 2
 
 
-def test_attempts_keep_their_distance_even_when_a_key_is_pressed(bench):
-    bench.cluster.reachable = False
-    times, connect = [], bench.cluster.connect
-    bench.cluster.connect = lambda: times.append(bench.clock.now) or connect()
+def test_attempts_keep_their_distance_and_are_soon_enough_and_not_shown_unless_asked_for(bench):
+    bench.cluster.reachable, times, said, connect = False, [], [], bench.cluster.connect
+    told = lambda: said.append(bench.session.state.connection.status)  # noqa: E731
+    bench.cluster.connect = lambda: (told(), times.append(bench.clock.now), connect())
+    bench.run(400)
+    assert said[0] == "connecting" and {*said[1:]} == {"offline"}
+    assert "does not answer" in str(bench.settled(bench.session.test_only(draft())).exception())
+    assert max(later - earlier for earlier, later in itertools.pairwise(times)) <= 31
     for _ in range(300):
         bench.session.refresh()
         bench.run(1)
     gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
     assert min(gaps[1:]) >= 20
-
-
-def test_the_state_stays_offline_while_labtui_tries_again_by_itself(bench):
-    bench.cluster.reachable, said, connect = False, [], bench.cluster.connect
-    bench.cluster.connect = lambda: said.append(bench.session.state.connection.status) or connect()
-    bench.run(400)
-    assert said[0] == "connecting" and {*said[1:]} == {"offline"}
     bench.cluster.reachable = True
     bench.session.refresh()
     bench.run(30, lambda: bench.session.state.connection.status == "online")

@@ -105,11 +105,6 @@ def test_an_error_after_an_answer_is_a_problem_of_that_duty(bench, monkeypatch):
     bench.run(30, lambda: [each.key for each in bench.session.state.problems] == ["fault:submit"])
 
 
-def test_requests_fail_with_the_reason_when_there_is_no_line(bench):
-    bench.cluster.reachable = False
-    assert "does not answer" in str(bench.settled(bench.session.test_only(draft())).exception())
-
-
 def test_a_job_taken_while_the_queue_was_being_asked_is_not_taken_for_gone(bench):
     """The answer is older than the job: it says nothing about it."""
     accepted(bench)

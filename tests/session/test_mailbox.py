@@ -1,5 +1,6 @@
 """The command line beside an open window: the window's process acts, the command waits for its answer."""
 
+import asyncio
 import re
 import threading
 from collections.abc import Iterator
@@ -8,9 +9,9 @@ from unittest.mock import Mock
 import msgspec
 import pytest
 
+from labtui.commands import screens
 from labtui.commands.terminal import OpenLab
 from labtui.domain.errors import FolderError, LabError
-from labtui.domain.state import WRITER_GONE
 from labtui.session import journal
 from labtui.session.journal import Mailbox, Request
 from labtui.session.session import Session
@@ -19,7 +20,8 @@ from labtui.tui.guidance import status_line
 from labtui.tui.view import View
 from tests.real_cluster.cluster import wait_until
 from tests.session.conftest import Bench, accepted, draft, only
-from tests.session.scripted import keras_log
+from tests.session.scripted import FakeClock, ScriptedCluster, keras_log
+from tests.tui.waiting import text_of, until
 
 
 @pytest.fixture
@@ -85,14 +87,40 @@ def test_a_second_process_says_what_the_window_says(bench, beside):
 
 def test_a_second_window_says_that_the_first_one_was_closed(bench, beside):
     bench.session._store.lock.release()
-    wait_until(lambda: beside.state.connection == WRITER_GONE, what="the end of the window")
+    wait_until(lambda: beside.other_closed, what="the end of the window")
     with Session.open(bench.path, start=False) as another:
         another.keep_choice(task="10.5")
         wait_until(lambda: beside.state.choices == {"task": "10.5"}, what="what is stored since")
-        assert beside.state.connection == WRITER_GONE, "whoever has the folder now, u opens it again"
+        assert beside.state.connection == beside.other_closed, "whoever has it now, u opens it again"
     assert "Press u to connect here" in status_line(View.of(beside, now=bench.clock.wall()))[1]
+    assert beside.other_closed.since >= bench.session.state.refreshed_at, "not since the queue was read"
     app = LabApp(beside)
     assert not app.why_disabled(app, "refresh_now", ()) and "closed" in app.why_disabled(app, "export", ())
+
+
+def test_u_opens_the_folder_of_a_closed_window_at_once_and_takes_keys_meanwhile(bench, monkeypatch):
+    online, cluster = threading.Event(), ScriptedCluster(FakeClock())
+    cluster._call = lambda *_: online.wait(60)
+    monkeypatch.setattr("labtui.session.lab_cluster.connection_to", lambda *_: cluster)
+    monkeypatch.setattr("labtui.session.settings.is_first_start", lambda: False)
+
+    async def use(app):
+        async with app.run_test(size=(120, 40), notifications=True) as pilot:
+            if app.session.read_only:
+                bench.session._store.lock.release()
+                await until(pilot, lambda: "offline" in text_of(app))
+                monkeypatch.setattr(Session, "refresh", None)  # it would wait for who has ended
+                await pilot.press("u")
+                return 0
+            await until(pilot, lambda: "connecting" in text_of(app))
+            await pilot.press("r")
+            await until(pilot, lambda: app.main.pane == "runs" and "connecting" in text_of(app))
+            online.set()
+            await until(pilot, lambda: "online" in text_of(app))
+            return 7
+
+    monkeypatch.setattr(LabApp, "run", lambda app: asyncio.run(use(app)))
+    assert screens.show(bench.path) == 7
 
 
 def test_a_command_that_follows_hands_the_folder_over_to_screens_and_takes_it_again(

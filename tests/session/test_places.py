@@ -58,7 +58,7 @@ def test_the_other_usual_place_is_looked_at_and_offered(bench):
     assert other in apply_fix(SCRIPT, found.fix)
 
 
-def test_paths_are_asked_about_together_and_not_again_and_again(bench):
+def test_paths_are_asked_about_together_and_seldom_and_an_old_no_stops_nobody(bench):
     bench.online()
     for _ in range(5):
         preview_rules(bench)
@@ -66,9 +66,6 @@ def test_paths_are_asked_about_together_and_not_again_and_again(bench):
     assert [set(paths) for verb, paths in bench.cluster.calls if verb == "present"] == [
         {place for path in (DATA, CONTAINER) for place in (path, path.replace("/projects/", "/scratch/"))}
     ]
-
-
-def test_an_old_no_stops_nobody(bench):
     bench.session.note_paths({DATA: False})
     assert "path-missing" in preview_rules(bench)
     bench.clock.sleep(3600)

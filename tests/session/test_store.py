@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from labtui.commands.cli import main
-from labtui.domain.errors import FolderError, FolderTaken, StoreError
+from labtui.domain.errors import FolderTaken, StoreError
 from labtui.domain.model import EpochSample, Interval, JobPhase, RunSpec, SubmissionStatus
 from labtui.domain.state import Change, LabState, SubmissionState
 from labtui.session.folder import LabFolder
@@ -24,7 +24,6 @@ from labtui.session.settings import trust
 from labtui.session.store import Store, open_database
 from tests import changes
 from tests.changes import after
-from tests.real_cluster.cluster import wait_until
 from tests.session.conftest import accepted, draft, only, submitted
 from tests.session.scripted import keras_log
 
@@ -170,24 +169,6 @@ def test_a_really_full_file_system_is_a_sentence(tmp_path):
         store._connection.execute("PRAGMA max_page_count = 100000")
         store.write(LabState(), many)
         assert len(store.load().submissions) == 600
-
-
-def test_a_second_process_looks_and_does_not_touch(bench, monkeypatch):
-    monkeypatch.setattr("labtui.session.journal.TAKEN_WITHIN_S", 0.2)  # nobody turns the first one's worker
-    with Session.open(bench.path, start=False) as second:
-        assert second.read_only
-        with pytest.raises(FolderError, match="open"):
-            second.submit(draft())
-        empty = second.state
-        second.start()
-        future = bench.settled(bench.session.submit(draft()), 20)
-        wait_until(lambda: bool(second.state.submissions), what="the submission")
-        wait_until(lambda: second.state.submissions[future.result()].job is not None, what="its job")
-        assert second.state.submissions[future.result()].job.job_id == "100"
-        assert second.next_state(empty, 240) is second.state
-    bench.session.close()
-    with Session.open(bench.path, start=False) as third:
-        assert not third.read_only
 
 
 def test_a_database_not_made_yet_or_on_a_windows_share_or_of_another_computer(tmp_path, monkeypatch):

@@ -230,9 +230,8 @@ def _news_of_submission(old: SubmissionState | None, new: SubmissionState) -> It
     if job is not None and (old is None or old.job != job):
         plain = job.slurm_state in ("", "PENDING", "RUNNING", "COMPLETED")  # says no more than the phase
         why = "" if plain else f"({job.slurm_state}) "
-        said = (
-            f"{runs}  job {job.job_id} {job.phase.value} {why}{reason_words(job.phase, job.reason)}".rstrip()
-        )
+        reason = reason_words(job.phase, job.reason)
+        said = f"{runs}  job {job.job_id} {job.phase.value} {why}{reason}".rstrip()
         yield {"type": "job-observed", "token": new.token, "job": job}, f"job {job.job_id}", (said,)
 
 

@@ -16,7 +16,7 @@ from labtui.commands.terminal import OpenLab, fields_of, print_json, print_table
 from labtui.domain.errors import LabError, NotTrusted, failure
 from labtui.domain.model import SubmissionStatus, first_sentence
 from labtui.domain.run import MARKS, run_numbers
-from labtui.domain.state import UNANSWERED, WRITER_GONE, LabState, SubmissionState
+from labtui.domain.state import UNANSWERED, LabState, SubmissionState
 from labtui.domain.tuning import distinguishing_words
 from labtui.results.numbers import ABSENT
 from labtui.slurm.job_evidence import live_jobs, without_outcome
@@ -64,7 +64,7 @@ def run_queue(args: argparse.Namespace) -> int:
         view = View.of(lab.session, edition=edition, results=results)
         if not args.json and any(line.phase in ENDED_BADLY for line in view.runs.values()):
             view = terminal.checked(lab, view)
-        served = lab.session.open_elsewhere and lab.state.connection != WRITER_GONE
+        served = lab.session.open_elsewhere and not lab.session.other_closed
         rows = [_row(view, line, lab.session.profile, served) for line in view.runs.values()]
         if args.json:
             own = {"runs": rows, "spent": lab_cost(lab.state)}

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from labtui.domain.decode import json_text
 from labtui.domain.errors import ConnectionLost, LabError, LoginRefused, NotWritable, UsageError, failure
 from labtui.domain.model import SubmissionStatus
-from labtui.domain.state import QUEUE_KEY, WRITER_GONE, LabState, Problem, RunState
+from labtui.domain.state import QUEUE_KEY, LabState, Problem, RunState
 from labtui.domain.terminal_text import fitted_lines, printable
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ class OpenLab:
         self.session: Session = self._open()
         if view_only and isinstance(why := self.session.why_read_only, NotWritable):
             say_error(why)
-        self._last_state = self.session.state  # the last one that `updates` has given
+        self._last_state = LabState()  # the last one that `updates` has given; the first is the stored one
 
     def __enter__(self) -> OpenLab:
         return self
@@ -297,7 +297,7 @@ class OpenLab:
         Beside a process that was closed meanwhile, this one takes its place.
         """
         connection = self.state.connection
-        if connection == WRITER_GONE:
+        if self.session.other_closed:
             self._open_again(f"{connection.sentence} This one connects now.")
         elif connection.status == "needs-login":
             if self._prompter.unasked:

@@ -89,7 +89,7 @@ def _handed_over(folder: LabFolder) -> FileLock | None:
         if writer is not None and writer.follows:
             Mailbox(folder.database_path).ask(Request(action="hand-over"), within_s=HANDED_OVER_WITHIN_S)
             return lock_folder(folder.lock_path, HANDED_OVER_WITHIN_S)
-    return None
+    return lock_folder(folder.lock_path, 0.2)  # a process that looks whether it is free takes it for a moment
 
 
 def wait_for_writer(folder: LabFolder) -> None:

@@ -54,16 +54,16 @@ class Session:
         self._store = store
         self._journal = Journal(store, functools.partial(records.keep_files, folder))
         self.readings = mirrors.Readings(folder, store)
-        self._journal.change(self._mirrored)
-        self.readings.save(self.state)
         self._worker: ClusterWorker | None = None
         self._not_started: LabError | None = None
         self._ends: list[Callable[[], None]] = []
         """Functions that end the threads beside the worker, which follow another process or serve others."""
         self._prompter, self._sends = prompter, sends
         self._closed = False
-        self.is_wanted = False
-        """Whether screens that open asked for the folder."""
+        self.other_closed: ConnectionState | None = None  # once the process that held the folder has ended
+        self.is_wanted = False  # whether screens that open asked for the folder
+        self._journal.change(self._mirrored)
+        self.readings.save(self.state)
 
     # ------------------------------------------------------------------ opening and closing
 
@@ -104,8 +104,7 @@ class Session:
             return
         if self.read_only:
             if self._store.copy is None:
-                end = run_every("labtui-follower", _LOOK_EVERY_S, self._reload, self.faults.write)
-                self._ends.append(end)
+                self._ends.append(run_every("labtui-reader", _LOOK_EVERY_S, self._reload, self.faults.write))
             return
         from labtui.session.lab_cluster import connection_to
 
@@ -136,13 +135,13 @@ class Session:
     def _mirrored(self, state: LabState) -> LabState:
         """The state with the sizes of the mirrors on disk and the runs computed from them.
 
-        Beside another process, also whether that one is gone (even if another has taken its place since): what it
-        stored last says that it is connected.
+        Once the process that has the folder is gone, its last word that it is connected no longer counts.
         """
-        beside = self.open_elsewhere and state.connection != WRITER_GONE
-        if beside and (isinstance(self.why_read_only, FolderTaken) or self._writer_is_gone()):
-            state = replace(state, connection=WRITER_GONE)
+        if self.other_closed is None and self.open_elsewhere and self._writer_is_gone():
+            self.other_closed = replace(WRITER_GONE, since=self.clock.wall())
             self._store.refusal = FolderTaken(WRITER_GONE.sentence, WRITER_GONE.hint)
+        if self.other_closed not in (None, state.connection):
+            state = replace(state, connection=self.other_closed)
         return self.readings.catch_up(mirrors.with_sizes(self.folder, state), mirrors.AT_ONCE_BYTES)
 
     def _writer_is_gone(self) -> bool:
@@ -329,7 +328,7 @@ class Session:
         """Read the queue, and connect if offline, as soon as the limits on both allow, also beside another process."""
         if self._worker is not None:
             self._worker.refresh()
-        elif self.open_elsewhere:
+        elif self.open_elsewhere and not self.other_closed:
             self._do(Request(action="refresh"))
 
     # ------------------------------------------------------------------ beside another process
@@ -341,7 +340,7 @@ class Session:
 
     def _do(self, request: Request) -> Future[Any]:
         """Act on a request here, or have the process that holds the folder do it and load what that stored."""
-        if not self.open_elsewhere:
+        if not self.open_elsewhere or self.other_closed:
             return self._act(request)[1]
         from labtui.slurm.job_control import SbatchAnswer
 

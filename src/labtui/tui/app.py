@@ -22,7 +22,6 @@ from textual.widget import Widget
 from textual.widgets._toast import Toast, ToastRack
 
 from labtui.domain.errors import LabError
-from labtui.domain.state import WRITER_GONE
 from labtui.tui import STYLES
 from labtui.tui.guidance import next_step, result_line
 from labtui.tui.messages import ScreenPrompter, edit
@@ -212,7 +211,7 @@ class LabApp(SanitizedApp[int]):
         """Why an action of `target` is disabled now; "" if it is not."""
         if method == "do_next":
             method = next_step(self.view).action.partition("(")[0]
-        opens_again = method == "refresh_now" and self.session.state.connection == WRITER_GONE
+        opens_again = method == "refresh_now" and self.session.other_closed
         if (reason := self.session.why_read_only) is not None and method in CHANGING and not opens_again:
             return reason.sentence
         return getattr(target, "why_not", lambda *_: "")(method, parameters) or ""
@@ -434,10 +433,11 @@ class LabApp(SanitizedApp[int]):
 
     def action_refresh_now(self) -> None:
         """Poll the cluster now; in place of a window that was closed, open the folder again."""
-        if self.session.state.connection == WRITER_GONE:
+        if self.session.other_closed:
             self.save_answers()
             self.exit(return_code=OPEN_AGAIN)
-        self.session.refresh()
+        else:
+            self.session.refresh()
 
     def action_leave(self) -> None:
         """Leave; ask first if something would be lost."""
