@@ -61,7 +61,15 @@ async def test_the_ticket_says_runs_time_cost_and_submit(session, size, monkeypa
     session.feed(*online())
     async with screens(session, size=size) as (app, pilot):
         screen = await open_plan(app, pilot)
-        for word in ("in 1 job", "3:18 to 13:24", "GPU-h", "at most 2.0", "not asked yet", "8,192"):
+        for word in (
+            "Plan  10.5",
+            "in 1 job",
+            "3:18 to 13:24",
+            "GPU-h",
+            "at most 2.0",
+            "not asked yet",
+            "8,192",
+        ):
             assert word in text_of(app), word
         assert all(each in text_of(app) for each in ("Findings  none", "Runs  ResNet50", "per GPU"))
         assert "s  Submit 1 job" in text_of(app), "the next step, and the button where there is room for one"

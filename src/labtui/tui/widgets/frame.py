@@ -285,6 +285,7 @@ class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of
         key("left_square_bracket", "step_task(-1)", "Previous task", "the task above, or the last one"),
         key("right_square_bracket", "step_task(1)", "Next task", "the task below, or the first one"),
     ]
+    heading = ""  # what stands before the task in the title
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-rail")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-low"), (30, "-tall")]  # noqa: RUF012
 
@@ -367,7 +368,7 @@ class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of
         say(self, "#rail-title", partial(_rail_title, self))
         say(self, "#about", partial(_about, self))
         say(self, "#next", partial(_next, step := self.step))
-        say(self, "#title", partial(_title, view))
+        say(self, "#title", partial(_title, self))
         say(self, "#note", partial(_note, self, step))
 
     async def on_click(self, event: Click) -> None:
@@ -391,11 +392,12 @@ def _header(screen: FramedScreen, styles: Roles, width: int) -> Text:
     return left_right(left, right, free, gap=2)
 
 
-def _title(view: View, styles: Roles, width: int) -> Text:
+def _title(screen: FramedScreen, styles: Roles, width: int) -> Text:
     """The current task, and at the right its state."""
+    view = screen.view
     if (row := view.task_line) is None:
         return EMPTY
-    left = ink(row.task_id, f"bold {styles.busy}")
+    left = ink(screen.heading, styles.soft).append(row.task_id, f"bold {styles.busy}")
     left.append(f"  {row.title}" if row.task_id else row.title, "bold")
     more = "done; one more is " if row.live and row.status == "done" else ""
     state = ink(f"{row.sign} {more}{row.word}", getattr(styles, row.role or "soft"))
