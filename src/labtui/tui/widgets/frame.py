@@ -394,14 +394,13 @@ def _header(screen: FramedScreen, styles: Roles, width: int) -> Text:
 
 def _title(screen: FramedScreen, styles: Roles, width: int) -> Text:
     """The current task, and at the right its state."""
-    view = screen.view
-    if (row := view.task_line) is None:
+    if (row := screen.view.task_line) is None:
         return EMPTY
     left = ink(screen.heading, styles.soft).append(row.task_id, f"bold {styles.busy}")
     left.append(f"  {row.title}" if row.task_id else row.title, "bold")
     more = "done; one more is " if row.live and row.status == "done" else ""
     state = ink(f"{row.sign} {more}{row.word}", getattr(styles, row.role or "soft"))
-    return left_right(left, state.append(title_remark(view), styles.soft), width)
+    return left_right(left, state.append(title_remark(screen.view), styles.soft), width)
 
 
 def _rail_title(screen: FramedScreen, styles: Roles, width: int) -> Text:
