@@ -52,7 +52,7 @@ class PlanTable(KeyedTable):
 class PlanScreen(FramedScreen):
     """A plan to change and submit, in the same frame as the main screen; leaving it submits nothing."""
 
-    CSS_PATH, heading = STYLES / "plan.tcss", "Plan  "
+    CSS_PATH, TITLE = STYLES / "plan.tcss", "Plan  "
     BINDINGS: ClassVar[list[BindingType]] = [
         key("s", "send", "Submit", "submit what is shown; an error offers its fix first"),
         key("f", "fix", "Fix", "show what a fix would change, then make it", show=True),

@@ -285,7 +285,6 @@ class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of
         key("left_square_bracket", "step_task(-1)", "Previous task", "the task above, or the last one"),
         key("right_square_bracket", "step_task(1)", "Next task", "the task below, or the first one"),
     ]
-    heading = ""  # what stands before the task in the title
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-rail")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-low"), (30, "-tall")]  # noqa: RUF012
 
@@ -396,7 +395,7 @@ def _title(screen: FramedScreen, styles: Roles, width: int) -> Text:
     """The current task, and at the right its state."""
     if (row := screen.view.task_line) is None:
         return EMPTY
-    left = ink(screen.heading, styles.soft).append(row.task_id, f"bold {styles.busy}")
+    left = ink(screen.TITLE or "", styles.soft).append(row.task_id, f"bold {styles.busy}")
     left.append(f"  {row.title}" if row.task_id else row.title, "bold")
     more = "done; one more is " if row.live and row.status == "done" else ""
     state = ink(f"{row.sign} {more}{row.word}", getattr(styles, row.role or "soft"))
