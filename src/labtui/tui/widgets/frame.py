@@ -367,7 +367,7 @@ class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of
         say(self, "#rail-title", partial(_rail_title, self))
         say(self, "#about", partial(_about, self))
         say(self, "#next", partial(_next, step := self.step))
-        say(self, "#title", partial(_title, self))
+        say(self, "#title", partial(_title, self.view, heading=self.TITLE or ""))
         say(self, "#note", partial(_note, self, step))
 
     async def on_click(self, event: Click) -> None:
@@ -391,15 +391,15 @@ def _header(screen: FramedScreen, styles: Roles, width: int) -> Text:
     return left_right(left, right, free, gap=2)
 
 
-def _title(screen: FramedScreen, styles: Roles, width: int) -> Text:
+def _title(view: View, styles: Roles, width: int, heading: str = "") -> Text:
     """The current task, and at the right its state."""
-    if (row := screen.view.task_line) is None:
+    if (row := view.task_line) is None:
         return EMPTY
-    left = ink(screen.TITLE or "", styles.soft).append(row.task_id, f"bold {styles.busy}")
+    left = ink(heading, styles.soft).append(row.task_id, f"bold {styles.busy}")
     left.append(f"  {row.title}" if row.task_id else row.title, "bold")
     more = "done; one more is " if row.live and row.status == "done" else ""
     state = ink(f"{row.sign} {more}{row.word}", getattr(styles, row.role or "soft"))
-    return left_right(left, state.append(title_remark(screen.view), styles.soft), width)
+    return left_right(left, state.append(title_remark(view), styles.soft), width)
 
 
 def _rail_title(screen: FramedScreen, styles: Roles, width: int) -> Text:
