@@ -333,7 +333,7 @@ def test_an_epochs_time_is_not_titled_with_an_efficiency():
     runs = [run(n, [9, s / n ** (1 - 2 / s)], data_set=f"{s}") for n in (1, 2, 4) for s in (8, 40)]
     charts = by_key(task_charts(compute_results(runs, images=50_000)))
     assert "efficiency" in charts["efficiency"].message
-    assert charts["epoch-time"].message.endswith("takes 2.83 s (8), 10.7 (40)")
+    assert charts["epoch-time"].message.endswith("takes 2.83 s (8), 10.7 s (40)")
     rated = [run(n, [9, 20 / n], data_set=s, framework="pytorch", images=8192) for n in (1, 2) for s in "abc"]
     lines = scaling_lines(compute_results(rated).rows)
     assert scaling_message(lines, {"epoch-time"}) == "On two GPUs, an epoch takes 10.0 s"

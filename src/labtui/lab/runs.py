@@ -8,16 +8,8 @@ from typing import Annotated, cast
 import msgspec
 from msgspec import Meta
 
-from labtui.domain.model import (
-    MANY_NODES,
-    PROCESS_PER_GPU,
-    BatchOption,
-    Launcher,
-    Outcome,
-    Program,
-    RunSpec,
-    TemplateForm,
-)
+from labtui.domain import model
+from labtui.domain.model import MANY_NODES, BatchOption, Outcome, Program, RunSpec, TemplateForm
 from labtui.domain.tuning import Tuning, is_tuning, tuning_of
 from labtui.lab import fields
 from labtui.lab.fields import Table
@@ -37,7 +29,7 @@ class RunPlan(Table, frozen=True, kw_only=True):
 _FORMS_OF_FIELD: dict[str, tuple[str, ...]] = {
     "cpus": ("cpu",),
     "batch_option": MANY_NODES,
-    **dict.fromkeys(("arguments", "data_set", "variant"), PROCESS_PER_GPU),
+    **dict.fromkeys(("arguments", "data_set", "variant"), model.PROCESS_PER_GPU),
 }
 """The forms that allow each of these fields of a sweep."""
 
@@ -93,7 +85,7 @@ class Sweep(Table, frozen=True, kw_only=True):
                     n_gpus=gpus,
                     batch_size=batch * max(1, gpus),
                     extra_args=(*self.options, *words),
-                    launcher=cast("Launcher", self.form) if self.form in MANY_NODES else "python",
+                    launcher=cast("model.Launcher", self.form) if self.form in MANY_NODES else "python",
                     data_set=self.data_set or "",
                     variant=self.variant or "",
                     **of_run,

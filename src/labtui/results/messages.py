@@ -26,7 +26,9 @@ MAX_TITLE = 75
 
 
 def count_words(number: int, noun: str = "GPU", *, start: bool = False) -> str:
-    """``Four GPUs``, ``one GPU``, ``32 GPUs``."""
+    """``Four GPUs``, ``one GPU``, ``32 GPUs``; without GPUs ``the CPU``."""
+    if not number:
+        return "The CPU" if start else "the CPU"
     word = _NUMBERS[number] if number < len(_NUMBERS) else f"{number:,}"
     return f"{word.capitalize() if start else word} {noun}{'s' if number != 1 else ''}"
 
@@ -43,7 +45,7 @@ def network_of(row: ResultRow) -> str:
 
 def epoch_message(row: ResultRow, *more: ResultRow) -> str:
     """How long an epoch takes: ``An epoch of ResNet50 takes 5.36 s on four GPUs, 13.7 s on one``."""
-    text = f"{seconds_text(row.epoch_seconds)} s on {count_words(row.n_gpus) if row.n_gpus else 'the CPU'}"
+    text = f"{seconds_text(row.epoch_seconds)} s on {count_words(row.n_gpus or 0)}"
     others = (f"{seconds_text(each.epoch_seconds)} s on one" for each in more if each.epoch_seconds)
     return f"An epoch of {network_of(row)} takes {', '.join((text, *others))}"
 
@@ -93,7 +95,8 @@ def _each_sentence(lines: Sequence[ScalingLine], families: Set[str]) -> str:
         values, where = [value(row) for row in rows], f"On {count_words(rows[0].processes)}, {what}"
         if len(rows) == 2:
             first, second = map(clean, tell_apart([line.name for line in lines]))
-            return f"{where}{text(values[0])}{unit} ({first}), {text(values[1])} ({second})"
+            again = "" if family == "throughput" else unit  # that of a rate is long
+            return f"{where}{text(values[0])}{unit} ({first}), {text(values[1])}{again} ({second})"
         values.sort(key=value_of)
         return f"{where}{' to '.join(dict.fromkeys(map(text, (values[0], values[-1])))).replace(' % to', ' to')}{unit}"
     line = max(lines, key=lambda each: len(each.rows), default=None)

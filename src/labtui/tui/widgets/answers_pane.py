@@ -340,4 +340,6 @@ def _numbers(text: Text, view: View, styles: Roles) -> None:
                 text.append(f"  {cell} {unit}\n")
         if row.speedup is not None and not row.is_baseline:
             text.append(f"  speedup {ratio_text(row.speedup)}, {percent_text(row.efficiency)}\n")
+        if row.doubling_gain is not None and rated:
+            text.append(f"  {100 * row.doubling_gain.value:+.0f} % {per}/s against half the GPUs\n")
     text.append("\n")
