@@ -15,23 +15,18 @@ from importlib.resources import files
 from pathlib import Path
 
 import msgspec
-from msgspec.structs import replace
 
 from labtui.cluster.local_files import read_inside, write_export
 from labtui.domain.decode import json_text
 from labtui.domain.errors import ExportError
 from labtui.domain.state import LabState
+from labtui.export import documents, pages, tables
 from labtui.export.contents import LabContents, Measurements, read_contents, stamp_of
-from labtui.export.documents import pdf
 from labtui.export.hand_in import Document
-from labtui.export.pages import hand_in, tuned_charts
 from labtui.export.plots import Format, pictures
-from labtui.export.tables import csv_text, escape_markdown, markdown_text
 from labtui.lab.edition import DECKS
-from labtui.results.catalogue import job_gpu_chart, lab_charts, with_unique_keys
+from labtui.results import catalogue, grouping, measured
 from labtui.results.charts import ChartSpec
-from labtui.results.grouping import natural_key
-from labtui.results.measured import grouped
 from labtui.results.rows import Results
 from labtui.session.folder import LabFolder
 
@@ -79,12 +74,12 @@ def export_lab(
         formats = () if contents.edition.hand_in.form == "report" else DECKS
     charts, stamp = _plots(contents) if plots else (), stamp_of(contents.results)
     draw = {f"plots/{it.key}.png": cache(lambda it=it: pictures(it, stamp=stamp)["png"]) for it in charts}
-    notes, work = _documents(replace(contents, plots=draw), formats, reports)
+    notes, work = _documents(msgspec.structs.replace(contents, plots=draw), formats, reports)
     work = drawings(charts, stamp=stamp, into="plots/") | work
     # pandas last: it reuses memory that typesetting has freed, so the peak is 15 MB lower
     work["results.json"] = lambda: f"{json_text(contents.measurements.json_of(contents.results))}\n"
-    work["results.csv"] = partial(csv_text, contents.results)
-    work["results.md"] = partial(markdown_text, contents.named, stamp)
+    work["results.csv"] = partial(tables.csv_text, contents.results)
+    work["results.md"] = partial(tables.markdown_text, contents.named, stamp)
     written = write_files(work, out or lab.path, lab.path if out is None else None, told)
     kept = (f"{path.name} is the one that you had changed." for path in written if _KEPT in path.stem)
     others = {*DECKS.values(), *REPORTS.values()} - work.keys()
@@ -94,7 +89,7 @@ def export_lab(
     notes = (*kept, *old, *notes)
     known = {use.run.job_id for use in contents.measurements.uses if use.steady is not None}
     if plots and (jobs := {use.run.job_id for use in contents.measurements.uses} - known):
-        listed = ", ".join(sorted(jobs, key=natural_key))
+        listed = ", ".join(sorted(jobs, key=grouping.natural_key))
         notes = (*notes, f"Too few samples for a chart of the GPU use: job{'s' * (len(jobs) > 1)} {listed}.")
     if not contents.results.measured and not contents.results.programs:
         notes = ("There is no steady epoch time yet, so tables and charts have nothing to show.", *notes)
@@ -174,28 +169,29 @@ def drawings(
 
 def lab_plots(measurements: Measurements, results: Results) -> tuple[ChartSpec, ...]:
     """Every chart of a lab or of some logs once: those of the runs, then of each job whose GPU utilisation is known."""
-    charts = list(lab_charts(results))
+    charts = list(catalogue.lab_charts(results))
     known = {
         use.run.source for use in measurements.uses if use.steady is not None and use.run.mark != "small"
     }
     shown = (use for use in measurements.uses if use.run.source in known)
-    for source, uses in grouped(shown, lambda use: use.run.source).items():
+    for source, uses in measured.grouped(shown, lambda use: use.run.source).items():
         run, name = uses[0].run, Path(source).name
         rows = (
             (row.name, row.devices) for row in results.rows if any(use.run in row.members for use in uses)
         )
         told = (", ".join(dict.fromkeys(texts)) for texts in zip(*rows, strict=True))
         of = ", ".join([f"job {run.job_id}" if run.job_id else name, " on ".join(told)])
-        charts.append(replace(job_gpu_chart(measurements.samples[source], of), mark=run.mark))
-    return with_unique_keys(charts)
+        chart = catalogue.job_gpu_chart(measurements.samples[source], of)
+        charts.append(msgspec.structs.replace(chart, mark=run.mark))
+    return catalogue.with_unique_keys(charts)
 
 
 def _plots(contents: LabContents) -> tuple[ChartSpec, ...]:
     """Every chart of a lab, and those of tuned runs, which are others in each task."""
     charts = lab_plots(contents.measurements, contents.named)
     there = {chart.series for chart in charts}
-    tuned = (chart for chart in tuned_charts(contents) if chart.series not in there)
-    return with_unique_keys([*charts, *tuned])
+    tuned = (chart for chart in pages.tuned_charts(contents) if chart.series not in there)
+    return catalogue.with_unique_keys([*charts, *tuned])
 
 
 def _documents(
@@ -206,11 +202,11 @@ def _documents(
         return (), {}
     from labtui.export.powerpoint import pptx
 
-    document = hand_in(contents)
+    document = pages.hand_in(contents)
     known: Work = {
         "deck.pptx": partial(pptx, document),
-        "deck.pdf": partial(pdf, document, "slides"),
-        "report.pdf": partial(pdf, document, "report"),
+        "deck.pdf": partial(documents.pdf, document, "slides"),
+        "report.pdf": partial(documents.pdf, document, "report"),
         "analysis.ipynb": partial(notebook, document),
     }
     return document.notes, {name: known[name] for name in _document_names(formats, reports)}
@@ -220,6 +216,6 @@ def notebook(document: Document) -> str:
     """A notebook of four cells that shows the rows of results.csv beside it and checks their speedups."""
     book = json.loads(files("labtui.export").joinpath("notebook.ipynb").read_text(encoding="utf-8"))
     lines = filter(None, (document.subtitle, *document.lines, f"Export: {document.stamp}", document.mark))
-    head = f"# {escape_markdown(document.title)}\n\n" + "  \n".join(map(escape_markdown, lines))
+    head = f"# {tables.escape_markdown(document.title)}\n\n" + "  \n".join(map(tables.escape_markdown, lines))
     book["cells"][0]["source"] = head.splitlines(keepends=True)
     return f"{json_text(book)}\n"

@@ -16,24 +16,19 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec.structs import asdict, replace
 
 from labtui.domain.profile import Profile
 from labtui.domain.state import WITHOUT_JOB, LabState, SubmissionState
-from labtui.export.drawing import PRACTICE_LINE
-from labtui.export.markdown import blocks_of
+from labtui.export import drawing, markdown
 from labtui.lab.checks import TaskCheck, check_all
 from labtui.lab.edition import Edition, Task
 from labtui.lab.evidence import Evidence
-from labtui.results.compute import compute_results
+from labtui.results import compute, numbers, report
 from labtui.results.cost import LabCost, RunUtilization, lab_cost, run_utilization
 from labtui.results.measured import MeasuredRun, measured_from_state
-from labtui.results.numbers import clean
-from labtui.results.report import accuracy_json, cost_json, results_json, utilization_json
 from labtui.results.rows import Results, rename_models, without_small
+from labtui.session import labs, opening
 from labtui.session.folder import LabFolder
-from labtui.session.labs import gather_evidence, load_edition
-from labtui.session.opening import stored_state
 from labtui.session.settings import Settings, load_profile
 from labtui.training_logs.gpu_sampler import GpuSample, read_samples
 
@@ -55,7 +50,7 @@ def stamp_of(results: Results) -> str:
         when = f"last epoch {datetime.fromtimestamp(max(ended), UTC):%Y-%m-%d %H:%M} UTC"
     if when and results.mark:
         when += " by the practice clock"
-    text = json.dumps(results_json(results), sort_keys=True)
+    text = json.dumps(report.results_json(results), sort_keys=True)
     return ", ".join(filter(None, (when, f"fingerprint {hashlib.sha256(text.encode()).hexdigest()[:8]}")))
 
 
@@ -63,7 +58,7 @@ def small_notes(results: Results) -> list[str]:
     """Which rows the charts leave out, and why."""
     said = "is a small run: not in the charts, not a result of the lab."
     rows = (*results.rows, *results.programs)
-    return [f"{clean(row.label)} {said}" for row in rows if row.mark == "small"]
+    return [f"{numbers.clean(row.label)} {said}" for row in rows if row.mark == "small"]
 
 
 SAMPLER_END = ".gpu.csv"
@@ -85,7 +80,7 @@ class Measurements(msgspec.Struct, frozen=True, dict=True):
     def results(self, images: int | None = None) -> Results:
         """Compute the numbers; `images` per epoch replace the edition's for logs that do not print their own."""
         usual = self.edition.images if self.edition is not None else None
-        return compute_results(self.runs, images=images or usual, insist=images is not None)
+        return compute.compute_results(self.runs, images=images or usual, insist=images is not None)
 
     def named(self, results: Results) -> Results:
         """The results with the edition's names of the models, for people; JSON and CSV have the scripts' names."""
@@ -99,11 +94,11 @@ class Measurements(msgspec.Struct, frozen=True, dict=True):
 
     def json_of(self, results: Results) -> dict[str, Any]:
         """Everything that `labtui results --json` prints."""
-        return results_json(results) | {
+        return report.results_json(results) | {
             "export": stamp_of(results),
-            "accuracy": accuracy_json(results),
-            "gpu_use": [utilization_json(use) for use in self.uses],
-            **({} if self.cost is None else {"cost": cost_json(self.cost)}),
+            "accuracy": report.accuracy_json(results),
+            "gpu_use": [report.utilization_json(use) for use in self.uses],
+            **({} if self.cost is None else {"cost": report.cost_json(self.cost)}),
         }
 
 
@@ -160,7 +155,7 @@ class LabContents(Evidence, frozen=True, kw_only=True, dict=True):
     @property
     def mark(self) -> str:
         """The line for pages with numbers of the practice cluster; "" where none are."""
-        return PRACTICE_LINE if self.results.mark else ""
+        return drawing.PRACTICE_LINE if self.results.mark else ""
 
     def job_of(self, task: Task) -> SubmissionState | None:
         """The submission whose log a task's page shows: the last one with epochs, else the last one sent."""
@@ -212,8 +207,8 @@ def missing_pictures(
 ) -> list[str]:
     """A sentence on each picture that an answer names and that cannot be shown; `drawn` are this export's plots."""
     names: list[str] = []
-    blocks_of(answer, names.append)
-    lost = [clean(name) for name in names if name not in drawn and read_picture(folder, name) is None]
+    markdown.blocks_of(answer, names.append)
+    lost = [numbers.clean(name) for name in names if name not in drawn and read_picture(folder, name) is None]
     return [f"Answer {number} of {task_id}: {name} is not there, or not a PNG or JPEG file." for name in lost]
 
 
@@ -229,12 +224,12 @@ def read_contents(
         LabError: when settings, edition, scripts or answers cannot be read.
     """
     settings = folder.settings()
-    edition = load_edition(settings.edition, folder)
-    state = stored_state(folder) if state is None else state
-    evidence = gather_evidence(folder, edition, state)
-    evidence = replace(evidence, files=evidence.files | frozenset(made))
+    edition = labs.load_edition(settings.edition, folder)
+    state = opening.stored_state(folder) if state is None else state
+    evidence = labs.gather_evidence(folder, edition, state)
+    evidence = msgspec.structs.replace(evidence, files=evidence.files | frozenset(made))
     return LabContents(
-        **asdict(evidence),
+        **msgspec.structs.asdict(evidence),
         folder=folder,
         edition=edition,
         settings=settings,

@@ -16,11 +16,8 @@ from msgspec.structs import replace
 from PIL import Image
 
 from labtui.domain.errors import failure
-from labtui.export import drawing
-from labtui.export.drawing import WIDTH, inches, rows_of, split_lines
+from labtui.export import drawing, markdown, plots
 from labtui.export.hand_in import Answer, Block, Document, Listing, Page, Picture, Run, plain
-from labtui.export.markdown import formula_picture, run_text
-from labtui.export.plots import chart_picture
 from labtui.results.charts import ChartSpec
 from labtui.results.numbers import Table
 
@@ -71,7 +68,7 @@ def _page(page: Page, folder: Path, *, slides: bool) -> dict[str, Any]:
         height = chart_height(page)
         if not slides:
             height = min(height, max(REPORT_HEIGHT, *map(_least_height, page.charts)))
-        drawn = _json_value(chart_picture(page.charts, WIDTH, height), folder)
+        drawn = _json_value(plots.chart_picture(page.charts, drawing.WIDTH, height), folder)
         found["chart"] = {"file": drawn, "alt": " ".join(map(drawing.chart_text, page.charts))}
     return found
 
@@ -86,7 +83,7 @@ def _json_value(value: Any, folder: Path) -> Any:
         names = [name for name in value.__struct_fields__ if name not in ("charts", "pages")]
         found = {name: _json_value(getattr(value, name), folder) for name in names}
         if isinstance(value, Run) and value.tex:
-            found["formula"] = _json_value(formula_picture(value.text), folder)
+            found["formula"] = _json_value(markdown.formula_picture(value.text), folder)
         if isinstance(value, Picture):
             found["width"], found["height"] = picture_size(value.data)
         return found | {"kind": type(value).__name__.lower()}
@@ -98,10 +95,10 @@ def _json_value(value: Any, folder: Path) -> Any:
 
 def line_count(text: str, width: float, size: float) -> int:
     """About how many lines a text takes; 0.2 inches of each are left for words that do not fit."""
-    return sum(max(1, math.ceil(inches(line, size) / (width - 0.2))) for line in text.split("\n"))
+    return sum(max(1, math.ceil(drawing.inches(line, size) / (width - 0.2))) for line in text.split("\n"))
 
 
-def block_height(block: Block, width: float = WIDTH, size: float = 18) -> float:
+def block_height(block: Block, width: float = drawing.WIDTH, size: float = 18) -> float:
     """About how many inches a block takes; `size` is that of paragraphs in points."""
     if isinstance(block, Table):
         rows = len(block.rows) + 1 + bool(block.groups)
@@ -112,7 +109,7 @@ def block_height(block: Block, width: float = WIDTH, size: float = 18) -> float:
         return min(3.75, 0.4 + 0.24 * len(block.lines))
     size = NOTE_SIZE if block.style == "note" else size
     # no letter of code is wider than a G; before a long word it begins a line
-    text = "".join("G" * len(run.text) if run.mono else run_text(run) for run in block.runs)
+    text = "".join("G" * len(run.text) if run.mono else markdown.run_text(run) for run in block.runs)
     lines = line_count(text, width - 0.3 * block.level, size)
     lines += lines > 1 and any(run.mono for run in block.runs[:1])
     return (lines * 1.23 + 0.28 * (size > 12)) * size / 72
@@ -121,7 +118,7 @@ def block_height(block: Block, width: float = WIDTH, size: float = 18) -> float:
 def picture_size(data: bytes, dpi: float = 150) -> tuple[float, float]:
     """Width and height in inches: the picture's own, less where it leaves no room for the words beside it."""
     with Image.open(io.BytesIO(data)) as picture:
-        scale = min(1 / dpi, MAX_PICTURE / picture.height, WIDTH / picture.width)
+        scale = min(1 / dpi, MAX_PICTURE / picture.height, drawing.WIDTH / picture.width)
         return picture.width * scale, picture.height * scale
 
 
@@ -146,15 +143,15 @@ def _words_height(page: Page, *, short: bool = True) -> float:
 
 def column_width(columns: int) -> float:
     """The width in inches of each of some columns of answers."""
-    return (WIDTH - GUTTER * (columns - 1)) / columns
+    return (drawing.WIDTH - GUTTER * (columns - 1)) / columns
 
 
 def _least_height(spec: ChartSpec) -> float:
     if spec.x_axis == "names":
         return max(1.5, 0.8 + (0.29 if spec.kind == "bars" else 0.53) * len(spec.x_ticks))
-    parts = split_lines(spec)  # else the names of many lines stand above each other
+    parts = drawing.split_lines(spec)  # else the names of many lines stand above each other
     return (
-        2.0 * rows_of(parts)
+        2.0 * drawing.rows_of(parts)
         if len(parts) > 1
         else max(3.4 if spec.over_time else 2.6, 0.8 + 0.3 * len(spec.measured))
     )
@@ -169,7 +166,7 @@ def answers_of(page: Page) -> list[Answer]:
 
 
 def _note_height(page: Page) -> float:
-    return 0.2 + 0.24 * line_count(page.note, WIDTH, NOTE_SIZE) if page.note else 0.2
+    return 0.2 + 0.24 * line_count(page.note, drawing.WIDTH, NOTE_SIZE) if page.note else 0.2
 
 
 def chart_height(page: Page) -> float:

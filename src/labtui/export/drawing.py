@@ -16,9 +16,8 @@ from PIL import ImageFont
 from PIL.PngImagePlugin import PngInfo, putchunk
 
 from labtui.domain.run import mark_words
-from labtui.results import charts
+from labtui.results import charts, numbers
 from labtui.results.charts import MAX_IN_PANEL, ChartSpec, Look, Point, Series, tell_apart, value_text
-from labtui.results.numbers import clean, tick_text
 
 FONT = "Carlito"
 """Shipped with its licence (SIL Open Font Licence); it has the widths of Calibri, which PowerPoint uses."""
@@ -116,7 +115,7 @@ def chart_text(spec: ChartSpec) -> str:
         if len(series.points) <= 12:
             values = [f"{ticks.get(p.x, f'{p.x:g}')}: {p.label or f'{p.y:.3g}'}" for p in series.points]
             parts.append(f"{series.name} ({spec.x_label}) {', '.join(values)}")
-    return clean(". ".join([spec.title + mark_words(spec.mark), *parts]), 1000)
+    return numbers.clean(". ".join([spec.title + mark_words(spec.mark), *parts]), 1000)
 
 
 split_lines = charts.split_lines
@@ -166,7 +165,7 @@ def widths(specs: Sequence[ChartSpec]) -> list[float]:
         count = sum(len(each.points) if each.is_run else 2 for each in spec.series)
         least, plot = (2.4, 0.6 + 0.45 * count) if spec.kind == "bars" else (3.1, 2.4)
         names = map(inches, spec.names if spec.measured[1:] and shows_names(spec, specs[0]) else [""])
-        heading = 0.4 + 1.1 * inches(clean(spec.y_title), 17)  # of a plot it stands right of the axis
+        heading = 0.4 + 1.1 * inches(numbers.clean(spec.y_title), 17)  # of a plot it stands right of the axis
         found.append(max(least, plot + max(names), heading) if len(split_lines(spec)) == 1 else math.inf)
     return found
 
@@ -192,7 +191,7 @@ def row_names(spec: ChartSpec) -> list[tuple[float, str]]:
     """Where the bars of a chart are, and their names; those of lost efficiency say how much was kept."""
     kept = {p.x: f", {p.label} efficient" for s in spec.measured if s.part == "kept" for p in s.points}
     ticks = [(x, f"{label} GPUs" if kept and label.isdecimal() else label) for x, label in spec.x_ticks]
-    return [(x, clean(label) + kept.get(x, "")) for x, label in ticks]
+    return [(x, numbers.clean(label) + kept.get(x, "")) for x, label in ticks]
 
 
 def bounds(point: Point) -> tuple[float, float]:
@@ -219,7 +218,7 @@ def end_texts(spec: ChartSpec, *, named: bool) -> dict[str, str]:
     for each in (each for each in spec.series if each.points and not (each.is_run or panel)):
         value = value_text(spec, each.points[-1]) if each.points[-1].label else ""
         if each.role != "ideal" or named or not several:
-            found[each.name] = clean(f"{value} {each.short or each.name}".strip())
+            found[each.name] = numbers.clean(f"{value} {each.short or each.name}".strip())
     return found
 
 
@@ -269,8 +268,8 @@ def mark_numbers(spec: ChartSpec, series: Series) -> Iterable[tuple[Point, str, 
 
 def x_ticks(spec: ChartSpec, xs: Sequence[float]) -> list[tuple[float, str]]:
     """Where x has ticks, and their labels: the sizes that were run, else round numbers."""
-    ticks = spec.x_ticks or [(x, tick_text(x)) for x in y_ticks(min(xs), max(xs))]
-    return [(x, clean(label)) for x, label in ticks]
+    ticks = spec.x_ticks or [(x, numbers.tick_text(x)) for x in y_ticks(min(xs), max(xs))]
+    return [(x, numbers.clean(label)) for x, label in ticks]
 
 
 def y_steps(spec: ChartSpec) -> list[float]:
@@ -306,7 +305,7 @@ def y_limits(spec: ChartSpec) -> tuple[float, float]:
 def with_start(spec: ChartSpec) -> ChartSpec:
     """The chart with the start of its y axis in its heading where that is not 0: ``Efficiency, % (from 50)``."""
     low = y_limits(spec)[0] if spec.kind == "lines" and not spec.y_log else 0.0
-    said = f"{spec.heading} (from {tick_text(low, percent=spec.percent)})"
+    said = f"{spec.heading} (from {numbers.tick_text(low, percent=spec.percent)})"
     return replace(spec, heading=said) if low > 0 else spec
 
 

@@ -13,13 +13,11 @@ from labtui.lab.checks import still_to_run
 from labtui.lab.edition import ChartsCheck, Excerpt, HandInPage, Task
 from labtui.lab.evidence import one_line
 from labtui.lab.run_choice import has_run, results_of, runs_made, runs_of, with_baselines
-from labtui.results import messages
+from labtui.results import measured, messages, scaling
 from labtui.results.catalogue import accuracy_chart, catalogue, lab_charts, networks
 from labtui.results.charts import ChartSpec, slug, with_log_axes
-from labtui.results.measured import grouped, policy
 from labtui.results.numbers import PROGRAM, Table, clean, table_of
 from labtui.results.rows import Results, with_rows
-from labtui.results.scaling import scaling_lines
 
 UNANSWERED = "No answer yet to "
 AS_BARS = {"epoch-time", "speedup"}
@@ -123,7 +121,7 @@ def _other_runs(contents: LabContents) -> Iterable[Page]:
     blocks = (tables.readings_table(results),) if results.measured else ()
     if charts or blocks:
         runs = sorted((run for row in results.rows for run in row.members), key=lambda run: run.run_id or 0)
-        found = grouped((run for run in runs if run.task_id), lambda run: run.task_id)
+        found = measured.grouped((run for run in runs if run.task_id), lambda run: run.task_id)
         sent = (f"Sent for {task}: {', '.join(run.label for run in mine)}." for task, mine in found.items())
         warnings = (" ".join(["No task of the lab plans these runs.", *sent]),)
         page = Page(title="Runs that no task plans", kicker="Other runs", charts=charts, blocks=blocks)
@@ -213,12 +211,12 @@ def _title(plan: HandInPage, task: Task, charts: Sequence[ChartSpec], results: R
     if results.programs and (charts or plan.table):
         found = messages.program_message(results.programs, families)
     elif families & set(messages.SCALING):
-        found = messages.scaling_message(scaling_lines(results.measured), families)
+        found = messages.scaling_message(scaling.scaling_lines(results.measured), families)
     elif plan.table == "fractions" or families == {"laws"}:
         found = messages.laws_message(results, plan.models)
     elif charts:
         found = next((chart.message for chart in charts if chart.message), "")
-        which, *others = {policy(run) for row in results.rows for run in row.members} or {""}
+        which, *others = {measured.policy(run) for row in results.rows for run in row.members} or {""}
         found += f" ({which})" if found and which and not others else ""
     if plan.table == "results" and not found:
         found = tables.results_message(results)
@@ -245,7 +243,7 @@ def _checklist(contents: LabContents, task: Task) -> Iterable[Block]:
 
 def _conclusions(results: Results) -> Page:
     """The messages of the numbers for each network and for all together, each sentence once."""
-    lines = scaling_lines(results.measured)
+    lines = scaling.scaling_lines(results.measured)
     found = [chart.message for chart in catalogue(results)]
     found += [messages.scaling_message([line], {"speedup"}) for line in lines]
     found += [messages.acceleration_message(row) for row in results.measured if row.cpu is not None][:1]

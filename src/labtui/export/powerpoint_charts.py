@@ -18,7 +18,6 @@ from pptx.oxml.ns import nsdecls, qn
 from pptx.util import Inches, Pt
 
 from labtui.export import drawing
-from labtui.export.drawing import MAX_MARKED, bounds, has_numbers
 from labtui.export.tables import spreadsheet_cell
 from labtui.results import charts as specs
 from labtui.results.charts import ChartSpec, Look, Series, has_bar, looks, spread, value_text
@@ -90,7 +89,7 @@ def _add_error_bars(native: Any, spec: ChartSpec, series: Series, xs: list[float
     """Add the bounds of the points of a series whose rows are at `xs`."""
     if spec.over_time or spec.x_axis == "names" or not any(has_bar(spec, p) for p in series.points):
         return
-    parts, ends = "", [(xs.index(point.x), bounds(point)) for point in series.points]
+    parts, ends = "", [(xs.index(point.x), drawing.bounds(point)) for point in series.points]
     for side, tag in ((1, "plus"), (0, "minus")):
         rows = "".join(f'<c:pt idx="{at}"><c:v>{end[side]!r}</c:v></c:pt>' for at, end in ends)
         parts += f'<c:{tag}><c:numLit><c:ptCount val="{len(xs)}"/>{rows}</c:numLit></c:{tag}>'
@@ -210,7 +209,7 @@ def _mark_points(native: Any, spec: ChartSpec, series: Series, look: Look) -> No
     hollow = [p.x for p in series.points if p.hollow or (p.live and not spec.over_time)]
     for x in places.keys() - {point.x for point in series.points}:
         native.points[places[x]].marker.style = xl.XL_MARKER_STYLE.NONE
-    every = (native.marker,) if len(series.points) <= MAX_MARKED else ()
+    every = (native.marker,) if len(series.points) <= drawing.MAX_MARKED else ()
     for marker in (*every, *(native.points[places[x]].marker for x in hollow)):
         marker.style, marker.size = _MARKS[look.mark % len(_MARKS)], 8
         marker.format.fill.solid()
@@ -247,7 +246,7 @@ def _axes(chart: Any, spec: ChartSpec, room: float) -> tuple[float, float, float
     else:
         up.major_unit = steps[1] - steps[0]
     up.minimum_scale, up.maximum_scale = low, high
-    if has_numbers(spec) and not spec.percent:
+    if drawing.has_numbers(spec) and not spec.percent:
         up.tick_label_position = xl.XL_TICK_LABEL_POSITION.NONE
         return low, high, 0.1
     up.has_major_gridlines = True
@@ -311,7 +310,7 @@ def _style_bars(chart: Any, spec: ChartSpec, box: Box, *, named: bool) -> None:
     plot, inside = chart.plots[0], any(series.role == "ideal" for series in shown)
     ends = {} if flat else drawing.bar_ends(spec, named=named)
     plot.gap_width, plot.overlap = 60, 100 if lost else -4
-    top = 1.15 * max(p.y + bounds(p)[1] for s in shown for p in s.points)
+    top = 1.15 * max(p.y + drawing.bounds(p)[1] for s in shown for p in s.points)
     chart.has_legend = lost or (named and len(spec.measured) > 1 and not ends)
     if chart.has_legend:
         chart.legend.position, chart.legend.include_in_layout = xl.XL_LEGEND_POSITION.TOP, False
@@ -381,10 +380,10 @@ def _fill_bars(native: Any, spec: ChartSpec, series: Series, *, inside: bool, to
             text += ", so far" * (flat and point.live and not lost)
             ink = THEME.BACKGROUND_1 if dark and not pale else THEME.TEXT_1
             if lost and abs(point.y) > 0.05:  # else a bar has no room for more
-                text += plus_minus(100 * max(bounds(point)), len(text.partition(".")[2]))
+                text += plus_minus(100 * max(drawing.bounds(point)), len(text.partition(".")[2]))
             label = _add_label(native, at, text, ink, side, bold=inside or lost)
             if has_bar(spec, point) and not (lost or flat):  # its number stands beyond its error bar
-                below, above = bounds(point)
+                below, above = drawing.bounds(point)
                 _move(label, "c:idx", 0, (min(below, point.y / 2) if inside else -above) * 0.68 / top)
             if pale:
                 other = native.points[at].format.fill

@@ -14,14 +14,10 @@ from msgspec.structs import replace
 from labtui.domain.model import Interval
 from labtui.domain.run import CAUSES, mark_words
 from labtui.export.contents import stamp_of
-from labtui.results import measured, messages, numbers
-from labtui.results.cost import GPU_HOURS, cost_columns
-from labtui.results.laws import karp_flatt
+from labtui.results import cost, laws, measured, messages, numbers, report, scaling
 from labtui.results.measured import Origin, accuracy_curves, best_curve, by_log, cite
 from labtui.results.numbers import Table, clean
-from labtui.results.report import program_json, row_json
 from labtui.results.rows import LawFit, ResultRow, Results, named_rows, with_rows
-from labtui.results.scaling import by_size, scaling_lines
 
 PRECISELY = "Precise: all digits of the log"
 _MAX_LINES, _MAX_NAME = 6, 45
@@ -33,7 +29,7 @@ def readings_table(results: Results) -> Table:
     shown = [row for row in results.measured if row.epoch_seconds is not None or row.from_rate]
     compared = any(row.speedup is not None and (row.n_gpus or 0) > 1 for row in shown)
     ratios = (numbers.SPEEDUP, numbers.EFFICIENCY) if compared else ()
-    costs = cost_columns(shown)
+    costs = cost.cost_columns(shown)
     learned = (numbers.ACCURACY,) if shown and all(row.has_policy for row in shown) else ()
     precise = numbers.columns_of(shown, (*_PRECISE, *learned, *costs, *ratios))
     printed = numbers.columns_of(shown, numbers.PRINTED[: None if compared else 2]) if not costs else ()
@@ -74,7 +70,7 @@ def fraction_table(fits: Sequence[LawFit]) -> Table:
 
 def results_message(results: Results) -> str:
     """A sentence for a table of results: the value of the only training, else what its lines or its rows show."""
-    rows, lines = results.measured, scaling_lines(results.measured)
+    rows, lines = results.measured, scaling.scaling_lines(results.measured)
     if len(rows) == 1 and (rows[0].epoch_seconds or rows[0].throughput):
         return messages.epoch_message(rows[0]) if rows[0].epoch_seconds else messages.rate_message(rows[0])
     said = messages.scaling_message(lines, {"epoch-time"})  # charts give the speedup
@@ -156,7 +152,7 @@ def title_facts(results: Results, *, accuracy: bool = False) -> Facts:
     if best := max(whose, default=0.0):
         where = f"{messages.network_of(whose[best])} on {whose[best].devices}"
         facts.append((numbers.percent_text(best), f"accuracy in validation, last epoch, {where}"))
-    largest = {row.model: row for row in named_rows(by_size(rows))}
+    largest = {row.model: row for row in named_rows(scaling.by_size(rows))}
     for row in filter(None, map(largest.get, dict.fromkeys(row.model for row in rows))):
         many, network = messages.count_words(row.n_gpus or 0), messages.network_of(row)
         facts.append((_times(row.speedup), f"{messages.faster(row)} on {many} as on one, {network}"))
@@ -216,11 +212,11 @@ def csv_text(results: Results) -> str:
     """
     import pandas as pd
 
-    records = [_record(row, row_json(row)) for row in results.rows]
+    records = [_record(row, report.row_json(row)) for row in results.rows]
     for timed in results.programs:
         device = timed.configuration.device
         machine = {"device": device, "n_gpus": timed.processes * (device == "gpu"), "live": False}
-        records.append(_record(timed, program_json(timed) | machine))
+        records.append(_record(timed, report.program_json(timed) | machine))
     # As Python objects: pandas would turn the counts of a column with gaps into floats.
     table = pd.DataFrame(records, columns=COLUMNS, dtype=object)
     table["export"] = stamp_of(results)
@@ -239,7 +235,8 @@ def _record(row: ResultRow, fields: dict[str, Any]) -> dict[str, Any]:
             known = Interval(**value)
             known = numbers.shown_bounds(row, known, ratio=_SCATTERED[name]) if name in _SCATTERED else known
             if name == "karp_flatt" and row.speedup is not None:
-                known = karp_flatt(numbers.shown_bounds(row, row.speedup, ratio=True), row.processes) or known
+                speedup = numbers.shown_bounds(row, row.speedup, ratio=True)
+                known = laws.karp_flatt(speedup, row.processes) or known
             record |= {f"{name}_lo": known.lo, f"{name}_hi": known.hi}
     record["tuning"], record["notes"] = ", ".join(fields.get("tuning", ())), " ".join(row.notes)
     newest = measured.newest_validated(row.members)
@@ -277,7 +274,7 @@ def markdown_text(named: Results, stamp: str) -> str:
     """Both readings as Markdown tables, and the notes as a list; the results have the models' names for people."""
     is_printed = any(numbers.as_printed_text(row) != numbers.ABSENT for row in named.measured)
     tables = (
-        ("Precise", named.rows, (*numbers.PRECISE, GPU_HOURS)),
+        ("Precise", named.rows, (*numbers.PRECISE, cost.GPU_HOURS)),
         ("As printed (whole seconds of epoch 2)", named.measured if is_printed else (), numbers.AS_PRINTED),
         ("Programs timed without epochs", named.programs, numbers.PROGRAM),
     )

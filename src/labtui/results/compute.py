@@ -8,12 +8,10 @@ from fractions import Fraction
 from msgspec.structs import replace
 
 from labtui.domain.model import EpochSample, Interval, plural
-from labtui.results import grouping, measured
+from labtui.results import grouping, laws, measured, scaling
 from labtui.results.grouping import CIFAR10_IMAGES, Configuration, configuration_of, group_runs, same_images
-from labtui.results.laws import fit_laws, karp_flatt
 from labtui.results.measured import SHORTEST, AsPrinted, MeasuredRun, longest, steady_samples, warmup_epochs
 from labtui.results.rows import ResultRow, Results, Scatter, compare_rates, named_rows, step_times_of
-from labtui.results.scaling import program_rows, same_batch, with_controls
 from labtui.training_logs.patterns import rate_of
 from labtui.training_logs.runs import rounded
 
@@ -29,15 +27,15 @@ def compute_results(
     """
     groups, left_out = group_runs(runs, images, insist=insist)
     alone = [_measure(key, tuple(members)) for key, members in groups.items()]
-    rows = with_controls([row for row in alone if row.program is None])
+    rows = scaling.with_controls([row for row in alone if row.program is None])
     found = _index(rows)
     compared = named_rows([_compare(row, found) for row in rows])
     return Results(
         images=CIFAR10_IMAGES if images is None else images,
         rows=compared,
-        fits=fit_laws(compared),
+        fits=laws.fit_laws(compared),
         left_out=left_out,
-        programs=program_rows(alone),
+        programs=scaling.program_rows(alone),
     )
 
 
@@ -242,7 +240,7 @@ def _with_baseline(row: ResultRow, baseline: ResultRow | None) -> ResultRow:
     if row.is_baseline:
         speedup = Interval.exact(1.0)
     efficiency = speedup.scaled(1 / n)
-    row = replace(row, speedup=speedup, efficiency=efficiency, karp_flatt=karp_flatt(speedup, n))
+    row = replace(row, speedup=speedup, efficiency=efficiency, karp_flatt=laws.karp_flatt(speedup, n))
     # The factors must multiply to exactly the efficiency, so the second is derived from the first.
     batch_factor = row.batch_factor_on(n, row.steps)
     if row.by_rate:
@@ -327,7 +325,7 @@ def _with_doubling(row: ResultRow, found: _Index) -> ResultRow:
     """The row with its gain over half as many GPUs: the ratio of images per second, minus one."""
     mine = row.configuration
     halves = _alike(mine, mine.device, (mine.n_gpus or 0) / 2, found)
-    half = next((one.throughput for one in halves if same_batch(one, row)), None)
+    half = next((one.throughput for one in halves if scaling.same_batch(one, row)), None)
     if row.throughput is None or half is None or half.lo < SHORTEST:
         return row
     return replace(row, doubling_gain=row.throughput.over(half).minus(Interval.exact(1.0)))

@@ -35,8 +35,7 @@ from labtui.domain.state import TRAINING, LabState, RunState, SubmissionState
 from labtui.domain.tuning import Tuning, named_options, other_options, tuning_words
 from labtui.slurm.states import told_outcome
 from labtui.slurm.values import job_id
-from labtui.training_logs.patterns import PERCENT_NAMES, TOP5_NAMES
-from labtui.training_logs.run_headers import facts_of_name
+from labtui.training_logs import patterns, run_headers
 from labtui.training_logs.runs import LogReport, ParsedRun
 
 if TYPE_CHECKING:
@@ -217,7 +216,7 @@ def measured_from_reports(reports: Iterable[tuple[str, LogReport]]) -> tuple[Mea
 
 def _complete_from_name(run: ParsedRun, path: str) -> ParsedRun:
     """The run with facts that only the file's name has, and a note on each."""
-    name, found = facts_of_name(PurePath(path).name), []
+    name, found = run_headers.facts_of_name(PurePath(path).name), []
     if run.model is None and name.model is not None:
         run = replace(run, model=name.model)
         found.append("model")
@@ -346,7 +345,7 @@ def fraction_of(metric: str, value: float) -> float | None:
     name = metric.removeprefix("val_").casefold()
     if name in _NAMES:
         return None if value > 1 else value  # above 1 in an unknown unit
-    return value / 100 if name in (*PERCENT_NAMES, *TOP5_NAMES) else None
+    return value / 100 if name in (*patterns.PERCENT_NAMES, *patterns.TOP5_NAMES) else None
 
 
 class AccuracyPoint(NamedTuple):
@@ -378,7 +377,7 @@ def policy(run: MeasuredRun) -> str:
 
 def is_accuracy(metric: str) -> bool:
     """Whether a metric is an accuracy, of the training or of the validation set."""
-    return metric.removeprefix("val_").casefold() in (*_NAMES, *PERCENT_NAMES)
+    return metric.removeprefix("val_").casefold() in (*_NAMES, *patterns.PERCENT_NAMES)
 
 
 def accuracies(metrics: Iterable[str]) -> list[str]:

@@ -10,11 +10,7 @@ from msgspec.structs import replace
 from labtui.domain.model import Interval
 from labtui.domain.run import MARKS
 from labtui.domain.tuning import distinguishing_words
-from labtui.results import numbers, scaling
-from labtui.results.charts import WHOLE_TRAINING, Point, tell_apart
-from labtui.results.cost import training_hours_text
-from labtui.results.laws import best_fits
-from labtui.results.measured import AccuracyCurve, grouped
+from labtui.results import charts, cost, laws, measured, numbers, scaling
 from labtui.results.numbers import clean, percent_text, rate_text, ratio_text, seconds_text, time_text
 from labtui.results.rows import LawFit, NoteKind, ResultRow, Results, named_rows, tell_rows_apart
 from labtui.results.scaling import ScalingLine, lost_efficiency
@@ -75,7 +71,7 @@ _OF_EACH: dict[str, tuple[str, str, Callable[[Any], str], str]] = {
     "throughput": ("", "throughput", rate_text, " images per second"),
     "epoch-time": ("an epoch takes ", "epoch_seconds", seconds_text, " s"),
     "whole-training": ("the whole training takes ", "total_seconds", numbers.whole_text, " s"),
-    "gpu-hours": ("all epochs cost ", "whole_gpu_hours", training_hours_text, " GPU-hours"),
+    "gpu-hours": ("all epochs cost ", "whole_gpu_hours", cost.training_hours_text, " GPU-hours"),
 }
 """By family of charts: the words before a value, the field of a row that has it, its text, and its unit."""
 
@@ -94,14 +90,14 @@ def _each_sentence(lines: Sequence[ScalingLine], families: Set[str]) -> str:
     if len(rows) > 1:
         values, where = [value(row) for row in rows], f"On {count_words(rows[0].processes)}, {what}"
         if len(rows) == 2:
-            first, second = map(clean, tell_apart([line.name for line in lines]))
+            first, second = map(clean, charts.tell_apart([line.name for line in lines]))
             again = "" if family == "throughput" else unit  # that of a rate is long
             return f"{where}{text(values[0])}{unit} ({first}), {text(values[1])}{again} ({second})"
         values.sort(key=value_of)
         return f"{where}{' to '.join(dict.fromkeys(map(text, (values[0], values[-1])))).replace(' % to', ' to')}{unit}"
     line = max(lines, key=lambda each: len(each.rows), default=None)
     compared = any(row.speedup for each in lines for row in each.rows)  # then others say more
-    if line is None or (family not in WHOLE_TRAINING and (compared or len(line.rows) < 2)):
+    if line is None or (family not in charts.WHOLE_TRAINING and (compared or len(line.rows) < 2)):
         return ""
     name = clean(line.name if len(lines) > 1 else line.last.configuration.network)
     ends = line.rows[:: -max(1, len(line.rows) - 1)]
@@ -124,7 +120,7 @@ def value_of(interval: Interval | None) -> float:
 
 def _pair_sentence(lines: Sequence[ScalingLine], rows: Sequence[ResultRow], families: Set[str]) -> str:
     """Which of two lines is faster, and which scales better, on the most GPUs that both were measured on."""
-    names = list(map(clean, tell_apart([line.name for line in lines])))
+    names = list(map(clean, charts.tell_apart([line.name for line in lines])))
     if any(row.speedup is None for row in rows) or not families & {"speedup", "efficiency"}:
         return ""
     by_speedup = sorted(zip(names, rows, strict=True), key=lambda each: value_of(each[1].speedup))
@@ -243,7 +239,7 @@ def tuning_message(rows: Sequence[ResultRow]) -> str:
     return f"{name}: {rate}, {times} times that of {other}{where}"
 
 
-def study_message(what: str, best: Mapping[str, Mapping[int, Point]], batch: int = 0) -> str:
+def study_message(what: str, best: Mapping[str, Mapping[int, charts.Point]], batch: int = 0) -> str:
     """The policies with the best and the worst top-1 accuracy (or "error") in validation at the largest batch.
 
     Of a single policy: its accuracy at the smallest batch and at the largest; of one `batch`: on the fewest and the
@@ -287,7 +283,7 @@ def laws_message(results: Results, models: Sequence[str]) -> str:
     return f"Serial by Amdahl's law: {values}" if 0 < len(names) == len(amdahl) else ""
 
 
-def accuracy_message(curve: AccuracyCurve | None, target: float | None) -> str:
+def accuracy_message(curve: measured.AccuracyCurve | None, target: float | None) -> str:
     if curve is None:
         return ""
     which, best = "Validation" if curve.validation else "Training", curve.best
@@ -364,7 +360,7 @@ def serial_bounds(fit: LawFit) -> str:
 def fits_best(fit: LawFit, fits: Iterable[LawFit]) -> str:
     """The words after the law that is nearest to what was measured; "" for others and for one without a rival."""
     rivals = [each for each in fits if each.baseline == fit.baseline]
-    return ", fits best" if len(rivals) > 1 and fit in best_fits(rivals) else ""
+    return ", fits best" if len(rivals) > 1 and fit in laws.best_fits(rivals) else ""
 
 
 def misfit_text(fit: LawFit) -> str:
@@ -409,7 +405,7 @@ def _rows_of_notes(rows: Iterable[ResultRow], *kinds: NoteKind) -> dict[str, lis
 
 def baseline_notes(rows: Iterable[ResultRow]) -> list[str]:
     """What is said of the baselines of some rows; "this run" is named, and the network where there are several."""
-    lines, found = grouped(rows, lambda row: clean(row.name)), []
+    lines, found = measured.grouped(rows, lambda row: clean(row.name)), []
     for name, mine in lines.items():
         whose = f"he one-GPU baseline of {name}" if len(lines) > 1 else "he one-GPU baseline"
         found += [

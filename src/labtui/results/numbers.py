@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_DOWN, ROUND_HALF_UP, Context, Decimal
 
 import msgspec
-from msgspec.structs import replace
 from rich.cells import cell_len
 
 from labtui.domain.model import Interval, plural
@@ -358,7 +357,7 @@ PROGRAM = (
     Column("on", lambda row: row.devices),
     Column("time", time_text),
     Column("±", lambda row: _half_width(row.shown)),
-    replace(SPEEDUP, optional=True),
+    msgspec.structs.replace(SPEEDUP, optional=True),
     Column("efficiency", lambda row: percent_text(None if row.is_weak else row.efficiency), optional=True),
     Column(
         "weak efficiency", lambda row: percent_text(row.efficiency if row.is_weak else None), optional=True
@@ -384,7 +383,7 @@ def columns_of(rows: Sequence[ResultRow], columns: Sequence[Column]) -> tuple[Co
     """The columns that any of these rows has, with the unit of their rates in the headings."""
     unit = unit_of(rows)
     told = (each for each in columns if not each.optional or any(each.cell(row) != ABSENT for row in rows))
-    return tuple(replace(each, heading=each.heading.replace("images", unit)) for each in told)
+    return tuple(msgspec.structs.replace(each, heading=each.heading.replace("images", unit)) for each in told)
 
 
 def table_of(rows: Sequence[ResultRow], columns: Sequence[Column]) -> Table:

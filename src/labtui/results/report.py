@@ -15,12 +15,10 @@ from labtui.domain.model import EpochSample, Interval, plural
 from labtui.domain.run import MARKS, mark_words
 from labtui.domain.terminal_text import fitted_lines
 from labtui.domain.tuning import tuning_words
-from labtui.results import messages, numbers, scaling
+from labtui.results import laws, measured, messages, numbers, scaling
 from labtui.results.compute import own_rows
 from labtui.results.cost import LabCost, RunUtilization, cost_columns
 from labtui.results.grouping import natural_key
-from labtui.results.laws import best_fits
-from labtui.results.measured import AsPrinted, Origin, all_curves, cite
 from labtui.results.numbers import ANSWER, bounds_text, clean, percent_text, ratio_text, text_table
 from labtui.results.rows import ENOUGH_SIZES, ResultRow, Results
 from labtui.training_logs.runs import ParsedRun
@@ -36,7 +34,7 @@ SIGNS = {
 def short_report(results: Results, *, width: int | None = None) -> str:
     """The short answer: one table, then at most `MAX_SENTENCES` sentences; `report_text` has the rest."""
     table = _answer(results.rows, width) + "\n" if results.rows else ""
-    fits, best = results.fits, best_fits(results.fits)
+    fits, best = results.fits, laws.best_fits(results.fits)
     lines = [
         *_accelerations(results),
         *messages.note_lines(results),
@@ -75,7 +73,7 @@ def report_text(
         "GPU use": [use_sentence(use, row) for row in results.rows for use in uses if use.run in row.members],
         f"GPU-hours of jobs{mark_words('practice' if cost and cost.practice else '')}": cost_lines(cost),
         "Notes": messages.note_lines(results),
-        "Sources": [f"{clean(row.label)}: {clean(cite(row.origins, most=20))}" for row in cited],
+        "Sources": [f"{clean(row.label)}: {clean(measured.cite(row.origins, most=20))}" for row in cited],
     }
     own = [row for _, row in own_rows(results)] if any(len(row.members) > 1 for row in results.rows) else []
     texts = [
@@ -240,9 +238,9 @@ def _json(thing: object, fields: str) -> Json:
 
 def _plain(value: Any) -> Any:
     """A value for JSON; an interval is ``{"value", "lo", "hi"}``. Units: s, images per s, ratios, fractions of 1."""
-    if isinstance(value, (Interval, AsPrinted)):
+    if isinstance(value, (Interval, measured.AsPrinted)):
         return asdict(value)
-    if isinstance(value, Origin):
+    if isinstance(value, measured.Origin):
         found = _json(value, _ORIGIN)
         return found | {"job_id": found["job_id"] or None}
     return [_plain(each) for each in value] if isinstance(value, tuple) else value
@@ -286,7 +284,7 @@ def accuracy_json(results: Results) -> list[Json]:
             "points": [_json(point, "epoch accuracy line") for point in curve.points],
             "best": _json(curve.best, "epoch accuracy"),
         }
-        for curve in all_curves(results)
+        for curve in measured.all_curves(results)
     ]
 
 

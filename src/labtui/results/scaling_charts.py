@@ -8,10 +8,9 @@ from msgspec.structs import replace
 
 from labtui.domain.model import Interval, Program
 from labtui.results import charts as specs
-from labtui.results import messages, numbers, scaling
+from labtui.results import grouping, messages, numbers, scaling
 from labtui.results.charts import ChartSpec, Point, Series, interval_point, make_chart
 from labtui.results.cost import training_hours_text
-from labtui.results.grouping import devices, natural_key
 from labtui.results.measured import longest, policy
 from labtui.results.numbers import percent_text, rate_text, ratio_text, seconds_text, shown_bounds
 from labtui.results.rows import ResultRow, Results, tell_rows_apart, with_rows
@@ -198,9 +197,9 @@ def tuned_charts(rows: Sequence[ResultRow]) -> Iterator[ChartSpec]:
 
 def _tuning_chart(rows: Sequence[ResultRow], key: str) -> ChartSpec:
     named = zip(messages.tuning_labels(rows), rows, strict=True)
-    order = sorted(named, key=lambda pair: natural_key(pair[0])[::-1])  # by number
+    order = sorted(named, key=lambda pair: grouping.natural_key(pair[0])[::-1])  # by number
     first = rows[0].configuration
-    of = f"{first.model}{f' ({first.data_set})' * bool(first.data_set)} on {devices(first.n_gpus)}"
+    of = f"{first.model}{f' ({first.data_set})' * bool(first.data_set)} on {grouping.devices(first.n_gpus)}"
     told = {"key": key, "of": of, "message": messages.tuning_message(rows)}
     notes = ("The same network, data and GPUs; batches are per GPU.",)
     return _named_bars("tuning", [row for _, row in order], [name for name, _ in order], notes=notes, **told)

@@ -17,11 +17,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from labtui.domain.model import EpochSample, Interval, Outcome
-from labtui.training_logs import keras_runs, spans
-from labtui.training_logs.diagnosis import Diagnoser
-from labtui.training_logs.keras import FirstStep, Summary
+from labtui.training_logs import diagnosis, keras, keras_runs, patterns, spans
 from labtui.training_logs.keras_runs import KERAS
-from labtui.training_logs.patterns import SUMMARY
 from labtui.training_logs.run import MAX_LISTED, OpenRun
 from labtui.training_logs.runs import EXPRESSIONS, NO_FACTS, GpuCount, ParsedRun, RunFacts
 from labtui.training_logs.said import Batch, Begins, Ends, Epoch, Measures, Opens, Rate, Says
@@ -35,7 +32,7 @@ _MIXED = "several trainings or processes wrote to this log at once, and nothing 
 class Fold:
     """The runs of one writer: of one rank, or of the lines without a rank."""
 
-    def __init__(self, diagnoser: Diagnoser) -> None:
+    def __init__(self, diagnoser: diagnosis.Diagnoser) -> None:
         self.diagnoser = diagnoser
         self.closed: list[ParsedRun] = []
         self.open: OpenRun | None = None
@@ -234,13 +231,13 @@ def _with_global_batch(fold: Fold, facts: RunFacts) -> RunFacts:
 
 def _take_metrics(fold: Fold, line: int, said: Measures) -> None:
     run = fold.open
-    if run is None or (said.form == SUMMARY and int(said.number or 0) + run.shift != run.last):
+    if run is None or (said.form == patterns.SUMMARY and int(said.number or 0) + run.shift != run.last):
         return  # of an epoch that is not over
     run.last_line = line
     if said.form == IMAGENET:
         spans.complete(fold, proven=True)
         number = run.begun
-    elif said.form == SUMMARY:
+    elif said.form == patterns.SUMMARY:
         number = run.last
     elif said.number is not None and (said.form == COURSE or not run.records.zero_based):
         number = int(said.number)
@@ -335,8 +332,8 @@ TAKERS: dict[type, Callable[[Fold, int, Any], None]] = {
     GpuCount: _take_gpus,
     Begins: _take_begin,
     Opens: lambda fold, line, said: _OPENS[said.form](fold, line, said),
-    Summary: keras_runs.take_summary,
-    FirstStep: keras_runs.take_first_step,
+    keras.Summary: keras_runs.take_summary,
+    keras.FirstStep: keras_runs.take_first_step,
     Batch: spans.take_batch,
     Epoch: lambda fold, line, said: _ENDS.get(said.form, _take_epoch)(fold, line, said),
     Measures: _take_metrics,

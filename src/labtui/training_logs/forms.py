@@ -11,13 +11,10 @@ from typing import Any
 
 import msgspec
 import re2
-from msgspec.structs import replace
 
-from labtui.domain import decode
+from labtui.domain import decode, tuning
 from labtui.domain.model import Device, Interval, Program
-from labtui.domain.tuning import is_tuning
-from labtui.training_logs import patterns, run_headers, runs, spans
-from labtui.training_logs.keras import Summary, read_first_step, read_summary
+from labtui.training_logs import keras, patterns, run_headers, runs, spans
 from labtui.training_logs.lines import LogLine
 from labtui.training_logs.runs import GpuCount, RunFacts, cut_off, rounded, utc_seconds, whole_number
 from labtui.training_logs.said import Batch, Begins, Ends, Epoch, Measures, Opens, Rate, Said, Says
@@ -65,7 +62,7 @@ def _facts_of(form: Form, groups: Groups) -> RunFacts:
         groups = {**groups, "device": "gpu", "n_gpus": str(len(_GPU.findall(groups["devices"])))}
     values = run_headers.facts_of(groups)
     for name in {"total_seconds", "gpu_memory"} & groups.keys():
-        values[name] = replace(form.number(groups[name]), value=float(groups[name]))
+        values[name] = msgspec.structs.replace(form.number(groups[name]), value=float(groups[name]))
     return form.facts.with_others(RunFacts(**values))
 
 
@@ -74,7 +71,7 @@ def _says_facts(form: Form, groups: Groups, *_: Any) -> list[Said]:
     more = {**form.more, **({"shortage": int(groups["shortage"])} if "shortage" in groups else {})}
     if "option" in groups:
         option = groups["option"].lower()
-        if not is_tuning(option):
+        if not tuning.is_tuning(option):
             return []
         more["option"] = (option, groups["value"])
     return [Says(_facts_of(form, groups), **more)]
@@ -189,10 +186,10 @@ def _read_records(text: str, line: LogLine) -> Sequence[Said] | None:
 
 
 def _read_keras(text: str, line: LogLine) -> Sequence[Said] | None:
-    summary = read_summary(text, line.head, line.before, line.continues)
-    if isinstance(summary, Summary):
+    summary = keras.read_summary(text, line.head, line.before, line.continues)
+    if isinstance(summary, keras.Summary):
         return (summary,)
-    first = read_first_step((summary and line.head) or text) if summary or " 1/" in f" {text}" else None
+    first = keras.read_first_step((summary and line.head) or text) if summary or " 1/" in f" {text}" else None
     return (first,) if first is not None else () if summary else None
 
 

@@ -9,13 +9,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from labtui.domain.model import Program, Stream
-from labtui.training_logs.diagnosis import MAX_TEXT, WITHOUT_GPU, Diagnoser
+from labtui.training_logs import diagnosis, forms, run_headers
 from labtui.training_logs.fold import TAKERS, Fold
-from labtui.training_logs.forms import Forms
 from labtui.training_logs.keras import FirstStep
 from labtui.training_logs.lines import BINARY_LOOK, LineCutter, LogLine, Writer, readings, sure_part
 from labtui.training_logs.patterns import OwnPattern
-from labtui.training_logs.run_headers import facts_of_name
 from labtui.training_logs.runs import EXPRESSIONS, LogReport, ParsedRun, RunFacts
 from labtui.training_logs.said import TRAINS, Batch, Begins, Said
 
@@ -33,16 +31,16 @@ class LogReader:
         patterns: Sequence[OwnPattern] = (), programs: Sequence[Program] = (),
     ) -> None:  # fmt: skip
         self._cutter = LineCutter()
-        self._forms = Forms(patterns, programs)
+        self._forms = forms.Forms(patterns, programs)
         self._cutter.every_line = self._forms.every_line
-        self._diagnoser = Diagnoser(stream)
+        self._diagnoser = diagnosis.Diagnoser(stream)
         self._folds = [Fold(self._diagnoser)]  # of lines without a rank, and of the lowest rank that trains
         self._chief: Writer | None = None
         self._read: deque[str] = deque(maxlen=64)  # the last lines that a form read
         self._mention = (0, 0, "")  # of an unread line: how likely it has an epoch or a rate, number, text
         self._changed = False
         self._cpu_warnings = 0
-        if (hint := facts_of_name(job_name)).model:
+        if (hint := run_headers.facts_of_name(job_name)).model:
             self._fold.hints = hint
         self._fold.plan.update(enumerate(plan, start=1))
 
@@ -111,9 +109,9 @@ class LogReader:
         if may and EXPRESSIONS["mention"].search(rest):
             likely = 2 if EXPRESSIONS["likely"].search(rest) else 1
             if likely > self._mention[0]:
-                self._mention = (likely, line.number, text.strip()[:MAX_TEXT])
+                self._mention = (likely, line.number, text.strip()[: diagnosis.MAX_TEXT])
                 self._changed = True
-        if WITHOUT_GPU.pattern.search(text):
+        if diagnosis.WITHOUT_GPU.pattern.search(text):
             self._cpu_warnings += 1
             for fold in self._folds:
                 fold.mark_without_gpu()

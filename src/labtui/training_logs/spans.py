@@ -13,12 +13,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec.structs import replace
 
 from labtui.domain.model import EpochSample, Interval, Outcome
 from labtui.domain.tuning import tuning_of
-from labtui.training_logs.keras_runs import are_apart
-from labtui.training_logs.run_headers import facts_of
+from labtui.training_logs import keras_runs, run_headers
 from labtui.training_logs.runs import NO_FACTS, RECORDS, GpuCount, RunFacts, clock_interval, compiled
 from labtui.training_logs.said import Batch, Begins, Ends, Epoch, Measures, Opens, Said, Says
 
@@ -126,7 +124,7 @@ def _said_of_bound(record: Record, *, block: bool) -> list[Said]:
 
 def _facts(record: Record) -> RunFacts:
     """The facts of a record about its run: MLPerf's keys, and what the metadata may add."""
-    known = facts_of({fact: record.text(*names) for fact, names in RECORDS.items()})
+    known = run_headers.facts_of({fact: record.text(*names) for fact, names in RECORDS.items()})
     small = record.values.get("small", record.values.get("practice"))  # as earlier scripts call it
     pixels, images = record.count("image_size"), known.get("images")
     if images is not None and pixels is not None and "dataset" not in record.values:
@@ -162,7 +160,7 @@ _TIMES_APART = "Epoch {}: line {} gives {:,.1f} s, line {} gives {:,.1f} s. Neit
 def times_apart(epoch: int, *times: tuple[Interval, int | None]) -> dict[int, str]:
     """A sentence for this epoch if its two times, each with its line, contradict each other: a clock was set."""
     (one, line), (other, its) = times
-    if not are_apart(one, other) or abs(one.value - other.value) <= CLOCK_SLACK:
+    if not keras_runs.are_apart(one, other) or abs(one.value - other.value) <= CLOCK_SLACK:
         return {}
     return {epoch: _TIMES_APART.format(epoch, line, one.value, its, other.value)}
 
@@ -279,7 +277,7 @@ def end_course_epoch(fold: Fold, line: int, said: Epoch) -> None:
         batch = per * known if per and known else None
         run.update_facts(RunFacts(images=images, batch_size=batch), sure=False)
     else:
-        run.facts = replace(run.facts, n_gpus=None, batch_size=None)
+        run.facts = msgspec.structs.replace(run.facts, n_gpus=None, batch_size=None)
         seconds, why = timed, "its times come from the timestamps" if timed else "its times are unknown"
         run.note(f"No number of processes fits the images of one and the rate of all: {why}.")
     if seconds is not None:
@@ -345,7 +343,7 @@ def complete(fold: Fold, *, proven: bool) -> None:
     # `--print-freq` may leave out the last batches: assume that they take at most twice the mean.
     seconds = Interval.between(last.mean.lo * epoch.done, last.mean.hi * (last.total + missing))
     sample = EpochSample(epoch=last.epoch, seconds=seconds, metrics=meters, source=IMAGENET, line=epoch.line)
-    fold.keep(run, replace(sample, steps=last.total, ms_per_step=last.mean.value * 1000))
+    fold.keep(run, msgspec.structs.replace(sample, steps=last.total, ms_per_step=last.mean.value * 1000))
 
 
 def _repeats(run: OpenRun, said: Batch, last: Batch) -> bool:
