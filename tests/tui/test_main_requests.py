@@ -306,7 +306,7 @@ async def test_the_export_says_that_it_goes_on_and_what_it_wrote(filled_session,
         hear.append((told, noted))
         return started[-1]
 
-    monkeypatch.setattr("labtui.tui.screens.main.export_all", export_all)
+    monkeypatch.setattr("labtui.tui.messages.export_all", export_all)
     async with screens(filled_session, size=(80, 24)) as (app, pilot):
         await pilot.press("x", "x")
         await until(pilot, lambda: "still under way" in text_of(app))
@@ -379,7 +379,7 @@ async def test_a_missing_editor_is_said_and_text_typed_in_one_is_no_command(fill
         def typed(path, *, explain):
             app.post_message(Key("c", "c"))
 
-        monkeypatch.setattr("labtui.tui.app.edit", typed)
+        monkeypatch.setattr("labtui.tui.messages.edit", typed)
         assert app.open_editor(script)
         await pilot.press("t")
         await until(pilot, lambda: app.main.pane == "task")

@@ -96,7 +96,7 @@ async def test_the_straight_path_takes_at_most_40_keys(tmp_path, monkeypatch):
         return True
 
     monkeypatch.setattr(LabApp, "open_editor", editor)
-    monkeypatch.setattr("labtui.tui.screens.main.export_all", export)
+    monkeypatch.setattr("labtui.tui.messages.export_all", export)
     app = LabApp(session)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         student = Student(pilot, app, session)

@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from labtui.commands import options
-from labtui.commands.cli import raw_stream
+from labtui.commands import cli, options
 from labtui.commands.terminal import OpenLab, error_lines, lab_folder, print_line, print_wrapped, run_row, say
-from labtui.domain.decode import json_text
+from labtui.domain import decode, terminal_text
 from labtui.domain.model import RunPhase, Stream
 from labtui.domain.run import mark_words, run_numbers
 from labtui.domain.state import OPEN, PENDING, LabState, LogState, RunState, SubmissionState
-from labtui.domain.terminal_text import printable
 from labtui.slurm.states import end_reason, reason_words, waiting_reason
 from labtui.slurm.values import known_logs
 
@@ -152,7 +150,7 @@ def run_watch(args: argparse.Namespace) -> int:
             open_runs = describe_open_runs(View.of(lab.session))
             say(open_runs or "Every run has ended; the rest of the logs is read.")
             names = lab.session.edition.names
-            ring = partial(print, end="", file=raw_stream(sys.stderr), flush=True)
+            ring = partial(print, end="", file=cli.raw_stream(sys.stderr), flush=True)
             notify = Notifier(lab.session, ring) if sys.stderr.isatty() else None
             for state in lab.updates(all_ended):
                 for news in news_of(last, state, names):
@@ -178,7 +176,7 @@ def describe_open_runs(view: View) -> str:
 
 
 def _print_row(row: dict[str, Any], *_: object) -> None:
-    print(json_text(row, indent=0), flush=True)
+    print(decode.json_text(row, indent=0), flush=True)
 
 
 def _rows(state: LabState, runs: Iterable[RunState]) -> list[dict[str, Any]]:
@@ -238,8 +236,7 @@ def _news_of_submission(old: SubmissionState | None, new: SubmissionState) -> It
 def _news_of_run(
     old: RunState | None, new: RunState, state: LabState, names: Mapping[str, str]
 ) -> Iterator[News]:
-    from labtui.results.measured import warmup_epochs
-    from labtui.results.numbers import metrics_text, with_half_width
+    from labtui.results import measured, numbers
 
     about = f"run {new.run_id}"
     name = f"{state.called(new, names).label}{mark_words(state.mark_of(new))}"
@@ -250,9 +247,9 @@ def _news_of_run(
     known = {sample.epoch: sample for sample in epochs}
     for sample in (each for each in new.epochs if known.get(each.epoch) != each):
         of = f"/{new.spec.epochs}" if new.spec.epochs else ""
-        took = with_half_width(sample.seconds.value, sample.seconds.half_width)
-        warmup = ", warm-up" if sample.epoch in warmup_epochs(new) else ""
-        line = f"epoch {sample.epoch}{of}  {took} s{warmup}  {metrics_text(sample.metrics)}"
+        took = numbers.with_half_width(sample.seconds.value, sample.seconds.half_width)
+        warmup = ", warm-up" if sample.epoch in measured.warmup_epochs(new) else ""
+        line = f"epoch {sample.epoch}{of}  {took} s{warmup}  {numbers.metrics_text(sample.metrics)}"
         yield {"type": "epoch", "run": new.run_id, "sample": sample}, about, (f"{about}  {name}  {line}",)
     changed = old is None or (old.outcome, old.diagnosis) != (new.outcome, new.diagnosis)
     if new.outcome is not None and changed:
@@ -284,4 +281,4 @@ class _NewsPrinter:
                 say(line)
             elif line not in printed:
                 printed.add(line)
-                print_wrapped(printable(line))
+                print_wrapped(terminal_text.printable(line))

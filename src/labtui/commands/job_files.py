@@ -166,27 +166,25 @@ def run_lint(args: argparse.Namespace) -> int:
 
 def _lint(path: Path, profile: Profile, settings: Settings, args: argparse.Namespace) -> tuple[Finding, ...]:
     """The findings of one file; with `--fix`, those that remain after the fixes."""
-    from labtui.preflight import ScriptContext, fix_all, preflight
-    from labtui.preflight.findings import preview_fix
-    from labtui.session.own_jobs import complete_options, with_files_beside
-    from labtui.session.preview import bash_errors
+    from labtui.preflight import ScriptContext, findings, fix_all, preflight
+    from labtui.session import own_jobs, preview
     from labtui.slurm.batch_script import read_script
 
-    files = with_files_beside(path)
+    files = own_jobs.with_files_beside(path)
     # A job file in a lab folder is sent together with scripts/, and its folders are made on the cluster.
     if folder := folder_here(args.folder, path.resolve().parent):
         files = {**folder.script_files(), **files}
     main, given = path.name if path.suffix != ".py" else "", sbatch_options(args)
     text = files[path.name].decode("utf-8", "replace")
     if folder and main:
-        given = complete_options(read_script(main, text, given), profile, settings)
+        given = own_jobs.complete_options(read_script(main, text, given), profile, settings)
     account = profile.account_of(settings.account)
     beside = {item.name: True for item in path.resolve().parent.iterdir() if item.is_dir()}
 
     def look(files: Mapping[str, bytes]) -> tuple[Finding, ...]:
         context = ScriptContext(
             files, None, profile, account, remote=beside, main=main, given=given,
-            bash_errors=bash_errors(files, main), makes_folders=folder is not None,
+            bash_errors=preview.bash_errors(files, main), makes_folders=folder is not None,
         )  # fmt: skip
         return preflight(context)
 
@@ -194,7 +192,7 @@ def _lint(path: Path, profile: Profile, settings: Settings, args: argparse.Names
     if args.diff:
         for item in found:
             if item.fix is not None and item.fix.file in files:
-                print(preview_fix(files[item.fix.file].decode("utf-8", "surrogateescape"), item.fix))
+                print(findings.preview_fix(files[item.fix.file].decode("utf-8", "surrogateescape"), item.fix))
     for times in range(8 if args.fix else 0):  # a fix may reveal another finding
         changed = fix_all(files, found)
         if changed == files:

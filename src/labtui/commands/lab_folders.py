@@ -13,9 +13,8 @@ from msgspec.structs import replace
 from labtui.cluster.local_files import expand_home
 from labtui.commands import options, terminal
 from labtui.commands.terminal import print_json, print_line, print_wrapped, say
+from labtui.domain import model, run
 from labtui.domain.errors import LabError, UsageError, failure
-from labtui.domain.model import plural
-from labtui.domain.run import mark_words
 from labtui.domain.terminal_text import printable
 
 if TYPE_CHECKING:
@@ -45,14 +44,13 @@ def run_init(args: argparse.Namespace) -> int:
     """Make the folder and say what to do next."""
     from labtui.doctor.setup import PROFILE_FILE
     from labtui.preflight.pasted import is_no_account
+    from labtui.session import lab_cluster, labs
     from labtui.session.folder import LabFolder
-    from labtui.session.lab_cluster import IN_PROFILE
-    from labtui.session.labs import list_editions, load_edition
     from labtui.session.settings import Settings, cluster_user, load_profile, profile_of_host, with_changes
 
     if not args.lab:
-        raise failure("name-lab", known=", ".join(item.id for item in list_editions()))
-    edition = load_edition(args.lab)
+        raise failure("name-lab", known=", ".join(item.id for item in labs.list_editions()))
+    edition = labs.load_edition(args.lab)
     cluster = id_or_path(args.cluster) if args.cluster else profile_of_host(args.host)
     keys = (*options.CONNECTION_KEYS, "data_dir", "container", "reservation", "group")
     values = {key: getattr(args, key) for key in keys}
@@ -62,7 +60,7 @@ def run_init(args: argparse.Namespace) -> int:
         profile = load_profile(cluster)
     else:
         setup = _ask_cluster(args, settings, edition)
-        own = dict.fromkeys(IN_PROFILE, "") | {"profile": PROFILE_FILE, "qos": setup.qos}
+        own = dict.fromkeys(lab_cluster.IN_PROFILE, "") | {"profile": PROFILE_FILE, "qos": setup.qos}
         profile, settings, brought = setup.profile, with_changes(settings, **own), {PROFILE_FILE: setup.text}
     folder = LabFolder.create(args.dir, settings, wanted=edition.needs, extra=brought)
     print(folder.path)
@@ -111,9 +109,8 @@ def _ask_cluster(args: argparse.Namespace, settings: Settings, edition: Edition)
     """Read the site's settings from the cluster, and ask the student for what the lab needs and it cannot tell."""
     from labtui.doctor.setup import set_up_site
     from labtui.domain.profile import DATA_FOLDER
+    from labtui.session import lab_cluster, labs
     from labtui.session.folder import refuse_lab_folder
-    from labtui.session.lab_cluster import connection_to, site_words
-    from labtui.session.labs import requirements_of
     from labtui.session.settings import list_profiles, load_profile
     from labtui.slurm.site_profile import Choices
 
@@ -121,18 +118,18 @@ def _ask_cluster(args: argparse.Namespace, settings: Settings, edition: Edition)
         raise failure("name-cluster", known=", ".join(list_profiles()))
     refuse_lab_folder(args.dir)
     same = {name: getattr(args, name) for name in ("account", "qos", "data_dir")}
-    needs = requirements_of(None, settings, load_profile("slurm"), edition)
+    needs = labs.requirements_of(None, settings, load_profile("slurm"), edition)
     data, training = " and ".join(needs.image_sets), args.container or args.python
     data = DATA_FOLDER if needs.data_dir else data
     choices = Choices(queue=args.partition, training=training, framework=needs.framework, data=data, **same)
-    connection = connection_to(settings, load_profile("slurm"), terminal.TerminalPrompter())
+    connection = lab_cluster.connection_to(settings, load_profile("slurm"), terminal.TerminalPrompter())
     try:
         connection.connect()
         say(f"Reading the site's settings on {connection.host} ...")
         setup = set_up_site(connection, settings.host, choices, _ask_student)
     finally:
         connection.close()
-    for sentence in site_words(setup):
+    for sentence in lab_cluster.site_words(setup):
         say(sentence)
     say("Written to cluster.toml, each value with its source; correct what is wrong.")
     return setup
@@ -193,7 +190,7 @@ def run_check(args: argparse.Namespace) -> int:
 
 
 def _print_task(line: TaskLine, check: TaskCheck, *, full: bool) -> None:
-    word = line.word + (mark_words(check.mark) if check.status == "done" else "")
+    word = line.word + (run.mark_words(check.mark) if check.status == "done" else "")
     print_wrapped(printable(f"{line.sign} {check.task_id:<6} {word:<16} {line.title}"))
     if check.missing:
         more = sum(not item.met for item in check.items) - 1
@@ -249,7 +246,7 @@ def _check(args: argparse.Namespace) -> int:
         print_json({"files": answers})
     for answer in answers if not args.json else ():
         if answer["ok"]:
-            print_line(f"ok   {answer['file']}: {answer['id']}, {plural(answer['tasks'], 'task')}")
+            print_line(f"ok   {answer['file']}: {answer['id']}, {model.plural(answer['tasks'], 'task')}")
         else:
             print_line(f"no   {answer['sentence']}")
             say(f"  hint: {answer['hint']}")

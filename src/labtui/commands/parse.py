@@ -15,14 +15,12 @@ from typing import IO, Any
 import msgspec
 from msgspec.structs import asdict
 
-from labtui.commands import options
-from labtui.commands.terminal import print_json, say_error, window_width
+from labtui.commands import options, terminal
 from labtui.domain.errors import LabError, failure
 from labtui.domain.model import EpochSample, Program, Stream
 from labtui.domain.run import MARKS
 from labtui.domain.terminal_text import fitted_lines, printable
-from labtui.results import numbers
-from labtui.results.grouping import devices
+from labtui.results import grouping, numbers
 from labtui.results.numbers import ABSENT, bounds_text, rate_text, with_half_width, with_uncertainty
 from labtui.results.report import notes_of_run, run_json, step_seconds
 from labtui.results.rows import ResultRow, is_step_time
@@ -71,11 +69,11 @@ def run_parse(args: argparse.Namespace) -> int:
     parsed = parse_files(args.files, args.pattern, programs_of(args.lab))
     for one in parsed:
         if one.error is not None:
-            say_error(one.error)
+            terminal.say_error(one.error)
     if args.json:
-        print_json({"files": [file_json(one) for one in parsed]})
+        terminal.print_json({"files": [file_json(one) for one in parsed]})
     else:
-        texts = [file_text(one, window_width()) for one in parsed if one.error is None]
+        texts = [file_text(one, terminal.window_width()) for one in parsed if one.error is None]
         print("\n\n".join(texts), end="\n" if texts else "")
     if any(one.error is not None for one in parsed):
         return 2
@@ -167,10 +165,9 @@ def file_json(one: ParsedFile) -> dict[str, Any]:
 
 def _rows(one: ParsedFile) -> tuple[ResultRow, ...]:
     """The row that `labtui results` makes of each run, so that both agree on a file."""
-    from labtui.results.compute import measure
-    from labtui.results.measured import measured_from_reports
+    from labtui.results import compute, measured
 
-    return tuple(measure(run) for run in measured_from_reports([(one.path, one.report)]))
+    return tuple(compute.measure(run) for run in measured.measured_from_reports([(one.path, one.report)]))
 
 
 # --------------------------------------------------------------------------- for people
@@ -250,7 +247,7 @@ def _program_title(run: ParsedRun, program: Program) -> str:
 def run_title(run: ParsedRun) -> str:
     if run.program is not None:
         return _program_title(run, run.program)
-    where = devices(0 if run.device == "cpu" else run.n_gpus, cpu="CPU", unknown="")
+    where = grouping.devices(0 if run.device == "cpu" else run.n_gpus, cpu="CPU", unknown="")
     parts = [run.model or "unknown model", *filter(None, (where,))]
     if run.batch_size is not None:
         parts.append(f"global batch {run.batch_size:,}")

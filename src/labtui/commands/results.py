@@ -17,8 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labtui.commands import options
-from labtui.commands.parse import parse_files, programs_of
+from labtui.commands import options, parse
 from labtui.commands.terminal import lab_folder, print_json, say, say_error, window_width
 from labtui.domain.errors import LabError, UsageError, failure, os_errors
 
@@ -83,7 +82,7 @@ def measure_files(paths: Sequence[str], patterns: Sequence[str] = (), lab: str =
     # each .err is read with its .out
     companions = {f"{path.removesuffix('.out')}.err" for path in each if path.endswith(".out")}
     logs = [path for key, path in each.items() if path not in samplers and key not in companions]
-    files = parse_files(logs, patterns, programs_of(lab))
+    files = parse.parse_files(logs, patterns, parse.programs_of(lab))
     found = any(one.report.runs for one in files)
     for one in files:
         if one.error is not None:
@@ -130,17 +129,16 @@ def _measurements(args: argparse.Namespace, *, writes: bool = False) -> tuple[La
 def measure_folder(folder: LabFolder) -> Measurements:
     """The runs stored in a lab folder, which another labtui may have open."""
     from labtui.export.contents import measurements_of
-    from labtui.session.labs import load_edition
-    from labtui.session.opening import disk_problem, stored_state
+    from labtui.session import labs, opening
 
-    if (problem := disk_problem(folder)) is not None:
+    if (problem := opening.disk_problem(folder)) is not None:
         say_error(problem)
     edition = None
     try:
-        edition = load_edition(folder.settings().edition, folder)
+        edition = labs.load_edition(folder.settings().edition, folder)
     except LabError as error:  # the numbers of the logs do not depend on it
         say_error(error)
-    return measurements_of(folder, stored_state(folder), edition)
+    return measurements_of(folder, opening.stored_state(folder), edition)
 
 
 # --------------------------------------------------------------------------- why it does not scale
@@ -217,13 +215,12 @@ def formats_of(text: str, known: tuple[str, ...] = ("png", "svg", "pdf")) -> tup
 
 def run_plot(args: argparse.Namespace) -> int:
     """Draw the charts and print their paths; return 1 if there is nothing to draw yet, 2 if a file is unreadable."""
-    from labtui.export import drawings, lab_plots, write_files
-    from labtui.export.contents import small_notes
+    from labtui.export import contents, drawings, lab_plots, write_files
 
     folder, given = _measurements(args, writes=not args.out)
     results = given.named(given.results(args.images))
     charts = lab_plots(given, results)
-    for note in (notes := small_notes(results)):
+    for note in (notes := contents.small_notes(results)):
         say(f"note: {note}")
     if not charts:
         if not notes and (given.runs or not given.unread):

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 import msgspec
 from msgspec.structs import replace
 
-from labtui.domain.decode import json_text
+from labtui.domain import decode, model
 from labtui.domain.errors import ConnectionLost, LabError, LoginRefused, NotWritable, UsageError, failure
-from labtui.domain.model import SubmissionStatus
 from labtui.domain.state import QUEUE_KEY, LabState, Problem, RunState
 from labtui.domain.terminal_text import fitted_lines, printable
 
@@ -69,7 +68,7 @@ def print_table(
 
 
 def print_json(answer: object) -> None:
-    print(json_text(answer), flush=True)
+    print(decode.json_text(answer), flush=True)
 
 
 def say(text: str) -> None:
@@ -240,7 +239,7 @@ class OpenLab:
         """Close the session, but not before Slurm has answered what this process has begun to send."""
         if kind is None and not self.session.open_elsewhere:
             online = ("online", "stale")
-            sending = SubmissionStatus.SENDING
+            sending = model.SubmissionStatus.SENDING
             self.wait(lambda state: state.connection.status not in online or not state.in_status(sending))
         self.session.close()
 
@@ -254,7 +253,7 @@ class OpenLab:
         """Yield each new state until `done` or for `limit_s` seconds; no state before `done` is left out."""
         end = math.inf if limit_s is None else time.monotonic() + limit_s
         while True:
-            if self.session.is_wanted and not self.state.in_status(SubmissionStatus.SENDING):
+            if self.session.is_wanted and not self.state.in_status(model.SubmissionStatus.SENDING):
                 self._open_again("The screens that were opened connect now; this one follows them.")
             before, left = self._last_state, min(0.5, end - time.monotonic())
             self._last_state = self.session.next_state(before, 0.0 if done(self.state) else max(0.0, left))

@@ -12,19 +12,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from textual import reactive, widget
 from textual.app import SuspendNotSupported, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.notifications import Notification, Notify
-from textual.reactive import var
 from textual.screen import Screen
-from textual.widget import Widget
 from textual.widgets._toast import Toast, ToastRack
 
 from labtui.domain.errors import LabError
-from labtui.tui import STYLES
-from labtui.tui.guidance import next_step, result_line
-from labtui.tui.messages import ScreenPrompter, edit
+from labtui.tui import STYLES, guidance, messages
 from labtui.tui.screens.main import MainScreen
 from labtui.tui.themes import ANSWER_S, SanitizedApp
 from labtui.tui.view import NO_VIEW, View
@@ -84,7 +81,7 @@ class LabApp(SanitizedApp[int]):
     notifier: Notifier
     back = ""
     """The pane from which the log was opened, and to which `esc` leaves it."""
-    view: var[View] = var(NO_VIEW, init=False, always_update=True)
+    view: reactive.var[View] = reactive.var(NO_VIEW, init=False, always_update=True)
     """What is shown: the main screen and each pane watch it and take their part."""
     keep_in: Path | None = None
     """Where to keep a practice session that would otherwise be deleted."""
@@ -95,7 +92,7 @@ class LabApp(SanitizedApp[int]):
         self,
         session: Session,
         *,
-        prompter: ScreenPrompter | None = None,
+        prompter: messages.ScreenPrompter | None = None,
         pane: str = "",
         incidents: Sequence[IncidentNote] = (),
         factor: float | None = None,
@@ -177,7 +174,7 @@ class LabApp(SanitizedApp[int]):
         A message that goes leaves no blank row, as it would in Textual.
         """
         for toast in self.screen.query(Toast) if self.screen_stack else ():
-            if toast._notification not in self._notifications and isinstance(toast.parent, Widget):
+            if toast._notification not in self._notifications and isinstance(toast.parent, widget.Widget):
                 toast.parent.remove()
         super()._refresh_notifications()
         for below in self.screen_stack[:-1]:
@@ -210,7 +207,7 @@ class LabApp(SanitizedApp[int]):
     def why_disabled(self, target: DOMNode, method: str, parameters: tuple[object, ...]) -> str:
         """Why an action of `target` is disabled now; "" if it is not."""
         if method == "do_next":
-            method = next_step(self.view).action.partition("(")[0]
+            method = guidance.next_step(self.view).action.partition("(")[0]
         opens_again = method == "refresh_now" and self.session.other_closed
         if (reason := self.session.why_read_only) is not None and method in CHANGING and not opens_again:
             return reason.sentence
@@ -266,8 +263,8 @@ class LabApp(SanitizedApp[int]):
             self.view_model.watch_logs(self.view)
             for task, check in self.view.checks.items():
                 if check.done and task in before.checks and not before.checks[task].done:
-                    told = f"Task {task} is done", result_line(self.view) if task == self.view.task_id else ""
-                    self.notify(" ".join(f"{each}." for each in filter(None, told)), timeout=8)
+                    result = guidance.result_line(self.view) if task == self.view.task_id else ""
+                    self.notify(f"Task {task} is done.{result and f' {result}.'}", timeout=8)
 
     def _tick(self) -> None:
         """Repaint, and tell incidents: a tick after each, when the cluster's answer about it is in the panes."""
@@ -346,7 +343,7 @@ class LabApp(SanitizedApp[int]):
         """Suspend the app and run the student's editor on a file; return whether it ran."""
         try:
             with self.suspend():  # an exception in here would keep Textual suspended
-                problem = edit(path, explain=not self._editor_named)
+                problem = messages.edit(path, explain=not self._editor_named)
         except SuspendNotSupported:
             problem = LabError(f"An editor cannot be opened here. The file is {path}.")
         self._editor_named = True

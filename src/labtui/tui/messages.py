@@ -24,9 +24,8 @@ from typing import Any
 
 from textual.app import App
 
+from labtui.domain import model, terminal_text
 from labtui.domain.errors import ExportError, LabError
-from labtui.domain.model import plural
-from labtui.domain.terminal_text import display_text
 
 
 class ScreenPrompter:
@@ -156,7 +155,7 @@ def _run(folder: Path, told: Callable[[str], object]) -> tuple[str, list[str]]:
             if running and time.monotonic() > end:
                 child.kill()
             for line in err.read_bytes().split(b"\n")[len(said) : -1]:
-                said.append(display_text(line.rstrip()))
+                said.append(terminal_text.display_text(line.rstrip()))
                 if re.match(r"\d+ of \d+: ", said[-1]):
                     told(said[-1])
             time.sleep(POLL_S * running)
@@ -178,9 +177,9 @@ def _summary(answer: bytes, folder: Path) -> tuple[str, list[str]]:
 
     report = json.loads(answer)
     paths = [Path(path) for path in report["files"]]
-    notes = [display_text(str(note).encode()) for note in report["notes"]]
+    notes = [terminal_text.display_text(str(note).encode()) for note in report["notes"]]
     decks = [path.name for path in paths if path.name.startswith(("deck", "report"))]
     parts = [*decks, f"{len(paths) - len(decks)} more"]
-    said = f" {plural(len(notes), 'remark')}: press !" if notes else ""
+    said = f" {model.plural(len(notes), 'remark')}: press !" if notes else ""
     where = "here" if folder == Path.cwd() else f"to {folder}"
     return f"Written {where}: {', '.join(parts)}.{said}", notes

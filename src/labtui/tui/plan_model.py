@@ -7,20 +7,16 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from labtui.domain import model
+from labtui.domain import model, state, tuning
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import PROCESS_PER_GPU, JobForm, RunPhase, RunSpec, SubmissionDraft, plural
 from labtui.domain.run import run_numbers
-from labtui.domain.state import RunState
-from labtui.domain.tuning import without_option
 from labtui.lab.edition import Edition
 from labtui.lab.plan import CONTROLS, PlanRow, drafts_from, refuse_over_limit
 from labtui.lab.plan_table import WORDS, change_cell, control_rows, forms_of, rows_of
 from labtui.preflight.findings import MAIN_SCRIPT, Finding, FindingKey, apply_fix, overridden, preview_fix
 from labtui.results.rows import ResultRow
-from labtui.session.labs import files_stamp
-from labtui.session.own_jobs import job_files, own_draft
-from labtui.session.planning import MANUAL_FOLDER, OUT_OF_MEMORY_AGAIN, batch_warnings, known_runs
+from labtui.session import labs, own_jobs, planning
 from labtui.session.preview import Preview
 from labtui.session.session import Session
 from labtui.tui.view import ENDED_BADLY
@@ -74,7 +70,7 @@ class Plan:
         """`why` is a remark on these runs; with one, runs that are already done are planned again."""
         self.session, self.edition, self.task_id, self.planned = session, edition, task_id, planned
         self.why, self._last_run = why, session.state.last_run
-        self.known: dict[RunSpec, RunState] = {}
+        self.known: dict[RunSpec, state.RunState] = {}
         self.task_rows: list[PlanRow] = list(rows_of(planned))
         self._exclude_known()
         self.forms: tuple[JobForm, ...] = forms_of(planned)
@@ -88,7 +84,7 @@ class Plan:
         self.measured: Sequence[ResultRow] = session.results().measured  # the basis of expected times
         self.job_file: Path | None = None  # the student's own, planned instead of the task's runs
         self._read: tuple[object, ...] = ()
-        if not planned and (own := job_files(session.folder)):
+        if not planned and (own := own_jobs.job_files(session.folder)):
             self.job_file = own[0]
         self._first = self._stamp()[:1]
         self.task = edition.task(task_id)
@@ -112,7 +108,7 @@ class Plan:
         self._read, self.previews = self._stamp(), []
         try:
             if self.job_file is not None:
-                self.drafts = (own_draft(self.session, self.job_file, task_id=self.task_id),)
+                self.drafts = (own_jobs.own_draft(self.session, self.job_file, task_id=self.task_id),)
         except LabError:
             self.job_file, self.form = None, next(iter(self.forms), None)
             raise
@@ -122,7 +118,7 @@ class Plan:
 
     def _exclude_known(self) -> None:
         """Exclude the runs that are already done or in progress, unless the plan is to repeat runs (`why`)."""
-        known = {} if self.why else known_runs(self.session, self.task_id, self.planned)
+        known = {} if self.why else planning.known_runs(self.session, self.task_id, self.planned)
         fresh, self.known, rows = known.keys() - self.known.keys(), known, self.task_rows
         self.task_rows = [replace(row, included=row.included and row.spec not in fresh) for row in rows]
 
@@ -152,10 +148,11 @@ class Plan:
     def _stamp(self) -> tuple[object, ...]:
         """A value that changes when scripts, the student's job file or the runs do, whatever program changed them."""
         own = self.job_file.stat() if self.job_file is not None and self.job_file.exists() else None
-        scripts = str(self.session.folder.scripts)
-        changed = frozenset(each for each in files_stamp(self.session.folder) if each[0].startswith(scripts))
+        folder = self.session.folder
+        scripts = str(folder.scripts)
+        changed = frozenset(each for each in labs.files_stamp(folder) if each[0].startswith(scripts))
         runs = {number for number, run in self.session.state.runs.items() if run.phase not in ENDED_BADLY}
-        return changed, own and (own.st_mtime_ns, own.st_size), runs, job_files(self.session.folder)
+        return changed, own and (own.st_mtime_ns, own.st_size), runs, own_jobs.job_files(folder)
 
     @property
     def outdated(self) -> bool:
@@ -253,7 +250,7 @@ class Plan:
             jobs = self._drafts(self.task_rows, form)
             started = f", {form}" if jobs and form in PROCESS_PER_GPU else ""
             found.setdefault(f"{plural(len(jobs), 'job')}{started}", (form, None))
-        return found | {path.name: (None, path) for path in job_files(self.session.folder)}
+        return found | {path.name: (None, path) for path in own_jobs.job_files(self.session.folder)}
 
     @property
     def refusals(self) -> list[str]:
@@ -269,7 +266,7 @@ class Plan:
         runs = self.session.state.runs.values()
         new = [run.run_id for run in runs if run.run_id > self._last_run and run.task_id == self.task_id]
         lines = [f"Submitted after this plan was opened: {run_numbers(new).lower()}."] if new else []
-        return lines + batch_warnings(self.session, self.drafts)
+        return lines + planning.batch_warnings(self.session, self.drafts)
 
     @property
     def answers(self) -> list[Verdict | None]:
@@ -318,7 +315,7 @@ class Plan:
     def starved(self) -> bool:
         """Whether a job ran out of the node's memory and is planned again without a change."""
         same = (self.planned, self._first) == (self.drafts, self._read[:1]) and not self.scripts
-        return same and OUT_OF_MEMORY_AGAIN in self.why
+        return same and planning.OUT_OF_MEMORY_AGAIN in self.why
 
     @property
     def lacks_gpus(self) -> bool:
@@ -376,7 +373,7 @@ class Plan:
         """
         if found.finding.rule == "script-option" and found.finding.fix is not None and self.job_file is None:
             option = found.finding.fix.title.removeprefix("remove ")
-            kept = [(row, without_option(row.spec.extra_args, option)) for row in self.task_rows]
+            kept = [(row, tuning.without_option(row.spec.extra_args, option)) for row in self.task_rows]
             self.task_rows = [replace(row, spec=replace(row.spec, extra_args=each)) for row, each in kept]
             return
         for job, same in enumerate(self.previews):  # none while files that changed are checked again
@@ -400,7 +397,7 @@ class Plan:
         """
         if isinstance(preview := self.previews[job], LabError):
             raise preview
-        path = self.session.folder.inside(f"{MANUAL_FOLDER}/{self.drafts[job].job_name}.draft.slurm")
+        path = self.session.folder.inside(f"{planning.MANUAL_FOLDER}/{self.drafts[job].job_name}.draft.slurm")
         self.session.folder.write(path, preview.script.encode())
         return path
 

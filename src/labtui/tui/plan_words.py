@@ -23,8 +23,7 @@ from labtui.tui import format as words
 from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import Plan, PlanFinding, Verdict
 from labtui.tui.themes import Roles, ink
-from labtui.tui.widgets.frame import left_right, wrap
-from labtui.tui.widgets.selected_run import Rows, TableColumn, layout
+from labtui.tui.widgets import frame, selected_run
 
 if TYPE_CHECKING:
     from textual.content import Content
@@ -224,7 +223,7 @@ OPTIONAL = ("job", "batch", "expected")
 MIN_OPTIONS = 16
 
 
-def table_of(plan: Plan, width: int) -> tuple[list[TableColumn], Rows]:
+def table_of(plan: Plan, width: int) -> tuple[list[selected_run.TableColumn], selected_run.Rows]:
     """The table: one row a run, without columns that are empty for these runs; the last column is cut to fit."""
     rows = plan.rows
     programs = any(row.spec.program is not None for row in rows)
@@ -251,7 +250,7 @@ def table_of(plan: Plan, width: int) -> tuple[list[TableColumn], Rows]:
     wide = {name: max(map(cell_len, (titles[name], *(row[name] for row in made)))) for name in titles}
     wide["options"] = min(wide["options"], MIN_OPTIONS)
     shown = {name: (title, wide[name]) for name, title in titles.items() if name not in drop}
-    columns = layout(shown, ("in", "model", "options"), OPTIONAL, width)
+    columns = selected_run.layout(shown, ("in", "model", "options"), OPTIONAL, width)
     return columns, {str(at): [row[each.key] for each in columns] for at, row in enumerate(made)}
 
 
@@ -325,11 +324,11 @@ def finding_text(plan: Plan, found: PlanFinding, styles: Roles, width: int, *, c
     if found.copy:
         effect += f" It begins as a copy of {found.copy}."
     whole = left.cell_len + len(effect) + keys.cell_len + 2 <= width
-    text = left_right(left.append(effect if whole or not chosen else ""), keys, width)
+    text = frame.left_right(left.append(effect if whole or not chosen else ""), keys, width)
     if not chosen:
         return text
     if not whole:
-        for line in wrap(effect, max(20, width - 2)):
+        for line in frame.wrap(effect, max(20, width - 2)):
             text.append(f"\n  {line}")
     if reason:
         return text.append(f"\n  Overridden: {reason}", styles.soft)
@@ -371,7 +370,7 @@ def script_title(plan: Plan, job: int, styles: Roles, width: int) -> Text:
     left.append(f"  {plural(len(preview.script.splitlines()), 'line')}, {whose}", styles.soft)
     if changed := [each.path for each in preview.files if each.changed and each.used]:
         left.append(f"   {', '.join(changed)} changed by you", styles.warn)
-    return left_right(left, ink("v ", f"bold {styles.busy}").append("View", styles.soft), width)
+    return frame.left_right(left, ink("v ", f"bold {styles.busy}").append("View", styles.soft), width)
 
 
 def script(plan: Plan, job: int) -> Content:

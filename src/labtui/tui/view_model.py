@@ -156,8 +156,7 @@ class ViewModel:
         """In a thread: check all tasks if a run, a job, a remote path or a file has changed; return whether one had."""
         from labtui.cluster.local_files import files_inside, stat_inside
         from labtui.lab.edition import DECKS
-        from labtui.session.labs import check_folder, files_stamp
-        from labtui.session.own_jobs import job_files
+        from labtui.session import labs, own_jobs
 
         folder, edition = self.session.folder, self.edition
         state = View.of(self.session, state=state, edition=edition).shown_state
@@ -174,12 +173,12 @@ class ViewModel:
         paths = (*files_inside(folder.path, folder.answers), *logs)
         times = [each.st_mtime for path in paths if (each := stat_inside(folder.path, path)) is not None]
         old = made is not None and max(times, default=0.0) > made.st_mtime
-        evidence = (edition, state.runs, jobs, state.paths, names, old, files_stamp(folder))
+        evidence = (edition, state.runs, jobs, state.paths, names, old, labs.files_stamp(folder))
         if edition is None or evidence == self._evidence:
             return False
         self._evidence, self.deck, self.deck_old = evidence, deck, old
-        self.own_jobs = bool(job_files(folder))
-        self.checks = {check.task_id: check for check in check_folder(folder, edition, state)}
+        self.own_jobs = bool(own_jobs.job_files(folder))
+        self.checks = {check.task_id: check for check in labs.check_folder(folder, edition, state)}
         self.unchecked_from = 1 + max(state.runs, default=0)
         return True
 

@@ -12,18 +12,15 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
-from textual import on
+from textual import binding, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.content import Content
 from textual.widgets import ContentSwitcher, OptionList, Tab, Tabs
 
 from labtui.domain.model import RunPhase
 from labtui.domain.run import run_numbers
-from labtui.tui import STYLES
+from labtui.tui import STYLES, messages, themes
 from labtui.tui.guidance import NextStep, instead_of_runs, remedy, runs_to_retry, same_again
-from labtui.tui.messages import export_all
-from labtui.tui.themes import ANSWER_S, ink, pointer, roles
 from labtui.tui.view import View
 from labtui.tui.widgets.frame import FramedScreen, TaskList, key, say
 
@@ -34,7 +31,7 @@ class MainScreen(FramedScreen):
     """The screen with the panes. A pane is mounted when it is first shown, and watches the app's view."""
 
     AUTO_FOCUS = ""
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS: ClassVar[list[binding.BindingType]] = [
         key("escape,g", "escape", "Back", "close the list", show=True),
         key("s", "plan", "Plan", "choose, check and submit the runs of this task", show=True),
         key("R", "retry_run", "Run again", "plan what failed again, changed as its failure needs", show=True),
@@ -156,7 +153,7 @@ class MainScreen(FramedScreen):
             count = view.count(tab.id or "")
             met = f"{count}{' exported' if tab.id == 'charts' and count.of > 0 else ''}"
             said = f"· {count.stale} outdated" if count.stale else met
-            label = f"{pointer(chosen=tab.id == self.pane)}{PANES[tab.id or 'task']} {said}".strip()
+            label = f"{themes.pointer(chosen=tab.id == self.pane)}{PANES[tab.id or 'task']} {said}".strip()
             if str(tab.label) != label:
                 tab.label = Content(label)
         if self.focused is None and self.query("#panes > *"):  # the focused one was hidden, may be back
@@ -237,7 +234,7 @@ class MainScreen(FramedScreen):
             return
         if (task_id := answers.next_task()) is None:
             said = "No answer is missing." if self.view.edition is not None else instead_of_runs(self.view)
-            self.app.notify(said, timeout=ANSWER_S)
+            self.app.notify(said, timeout=themes.ANSWER_S)
             return
         self.app.go_to_task(task_id)
         answers.next_question()
@@ -250,7 +247,7 @@ class MainScreen(FramedScreen):
     async def show_note(self, text: str) -> None:
         """Say on the note line that a key was taken whose screen is being made; wait a moment until it is painted."""
         painted = asyncio.Event()
-        say(self, "#note", ink(text, roles(self.app).soft))
+        say(self, "#note", themes.ink(text, themes.roles(self.app).soft))
         self.call_after_refresh(painted.set)
         with contextlib.suppress(TimeoutError):  # a click keeps this screen from painting
             await asyncio.wait_for(painted.wait(), 0.5)
@@ -326,8 +323,8 @@ class MainScreen(FramedScreen):
             keep = app.session.keep_choice  # in the lab, so that they can still be read tomorrow
             keep(remarks="")  # those of an older export are no longer true
             show("charts, tables and slides ...")
-            told = partial(app.call_later, show)
-            future = export_all(app.session.folder.path, told, lambda said: keep(remarks="\n".join(said)))
+            folder, told = app.session.folder.path, partial(app.call_later, show)
+            future = messages.export_all(folder, told, lambda said: keep(remarks="\n".join(said)))
             future.add_done_callback(lambda _: told(""))
             return future
 

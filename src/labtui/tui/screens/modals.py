@@ -9,12 +9,11 @@ from typing import Any, ClassVar, TypeVar
 
 from rich.table import Table
 from rich.text import Text
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits
 from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.events import Key
 from textual.screen import ModalScreen, Screen
 from textual.system_commands import SystemCommandsProvider
 from textual.widgets import Button, Footer, Input, Static
@@ -23,12 +22,9 @@ from labtui.cluster.local_files import expand_home
 from labtui.doctor.findings import SIGNS, Check, summary, worst_status
 from labtui.domain.model import RunPhase
 from labtui.domain.state import LIVE
-from labtui.tui import STYLES
+from labtui.tui import STYLES, guidance, themes, view
 from labtui.tui import format as words
 from labtui.tui.app import LabApp
-from labtui.tui.guidance import end_text
-from labtui.tui.themes import Roles, roles
-from labtui.tui.view import RunLine
 from labtui.tui.widgets.frame import key, sentences
 
 _Answer = TypeVar("_Answer")
@@ -108,7 +104,7 @@ class Ask(Modal[str | None]):
         parts = [*self.query(Input), *self.query(Button)[:: 1 if self.first else -1]]
         self.set_focus(parts[0] if parts else None)
 
-    def on_key(self, event: Key) -> None:
+    def on_key(self, event: events.Key) -> None:
         """Take the choice that has this key."""
         if event.key != "enter" and event.key in {name for name, _, _ in self.choices}:
             event.stop()
@@ -317,12 +313,12 @@ def problems_text(app: LabApp) -> Text:
     for task in app.view.tasks:
         mine = [line for line in app.view.runs.values() if line.run.task_id == task.task_id]
         own = [line for line in mine if line.submission is not None and line.submission.job_file]
-        lines, ends = [*app.view.failures(task.task_id, mine)], dict[str, list[RunLine]]()
+        lines, ends = [*app.view.failures(task.task_id, mine)], dict[str, list[view.RunLine]]()
         lines += [line for line in app.view.failures("", own) if line not in lines]
         for line in lines:
             ends.setdefault(line.word, []).append(line)
         if lines:
-            page.append(f"! {' '.join(map(end_text, ends.values()))}\n", style="bold")
+            page.append(f"! {' '.join(map(guidance.end_text, ends.values()))}\n", style="bold")
             failed = any(line.phase is RunPhase.FAILED for line in lines)
             why = "r and choose the run to see why, " if failed else ""
             which = "it" if len(lines) == 1 else "them" if task.task_id else "the chosen one"
@@ -429,7 +425,7 @@ class DoctorScreen(TextScreen):
 
     def _page(self) -> Text:
         """A summary of the checks, then each with its sign, sentence and fix."""
-        checks, styles = self._checks, roles(self.app)
+        checks, styles = self._checks, themes.roles(self.app)
         first = "Checking ..." if self._under_way else summary(checks)
         page = Text().append(first, f"bold {_role(worst_status(checks), styles)}")
         for check in checks:
@@ -438,5 +434,5 @@ class DoctorScreen(TextScreen):
         return page
 
 
-def _role(status: str, styles: Roles) -> str:
+def _role(status: str, styles: themes.Roles) -> str:
     return {"ok": styles.good, "warning": styles.warn, "problem": styles.bad}.get(status, styles.quiet)

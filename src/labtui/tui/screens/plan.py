@@ -10,12 +10,10 @@ from string import ascii_lowercase, digits
 from typing import Any, ClassVar
 
 from rich.text import Text
-from textual import on, work
+from textual import binding, message, on, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.css.query import NoMatches
-from textual.message import Message
 from textual.widgets import Button, DataTable, Digits, OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -24,9 +22,8 @@ from labtui.domain.model import plural
 from labtui.lab.plan import PlanRow
 from labtui.lab.plan_table import cell
 from labtui.session.preview import Preview
-from labtui.tui import STYLES, plan_words
+from labtui.tui import STYLES, guidance, plan_words
 from labtui.tui.app import AGE_EVERY_S, LabApp
-from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import NOT_CHECKED, Asked, Plan, PlanFinding, Verdict
 from labtui.tui.screens.modals import Ask, Choice, entry_choices, yes_or_no
 from labtui.tui.themes import ascii_only, ink, roles
@@ -44,7 +41,7 @@ BACK: Choice = ("escape", "Back", None)
 class PlanTable(KeyedTable):
     """The table of runs, with a cell cursor."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS: ClassVar[list[binding.BindingType]] = [
         key("enter", "screen.change_cell", "Change", "change the number", show=True, priority=True)
     ]
 
@@ -53,7 +50,7 @@ class PlanScreen(FramedScreen):
     """A plan to change and submit, in the same frame as the main screen; leaving it submits nothing."""
 
     CSS_PATH, TITLE = STYLES / "plan.tcss", "Plan  "
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS: ClassVar[list[binding.BindingType]] = [
         key("s", "send", "Submit", "submit what is shown; an error offers its fix first"),
         key("f", "fix", "Fix", "show what a fix would change, then make it", show=True),
         key("o", "override", "Override", "submit in spite of the errors, with a reason", show=True),
@@ -109,12 +106,12 @@ class PlanScreen(FramedScreen):
         self.set_interval(AGE_EVERY_S, self._read_again)
         table.focus()
         table.move_cursor(row=0, column=1)
-        self.confirms_after = Message().time
+        self.confirms_after = message.Message().time
         if not self.plan.planned and len(self.plan.choices) > 1:
             self.call_after_refresh(self.action_next_form)
 
     @property
-    def step(self) -> NextStep:
+    def step(self) -> guidance.NextStep:
         """The next step, as the frame shows it."""
         return plan_words.step(self.plan)
 

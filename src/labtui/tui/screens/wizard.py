@@ -7,19 +7,15 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from rich.text import Text
-from textual import on
-from textual.app import ComposeResult
+from textual import app, on, widget
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import Screen
-from textual.widget import Widget
 from textual.widgets import Button, Footer, Input, Label, Select, Static
 
 from labtui.domain.errors import LabError, UsageError
 from labtui.session.settings import Settings
-from labtui.tui import STYLES, themes
-from labtui.tui.messages import ScreenPrompter
-from labtui.tui.themes import SanitizedApp
+from labtui.tui import STYLES, messages, themes
 
 FIELDS = (
     ("user", "User name there", "as in `ssh USER@...`"),
@@ -51,7 +47,7 @@ class WizardScreen(Screen[None]):
         super().__init__()
         self.place = place
 
-    def compose(self) -> ComposeResult:
+    def compose(self) -> app.ComposeResult:
         from labtui.session.labs import list_editions
         from labtui.session.settings import list_profiles, load_profile
 
@@ -117,7 +113,7 @@ class WizardScreen(Screen[None]):
         # not a Textual worker: the app would wait for it on exit
         threading.Thread(target=work, name="labtui-test", daemon=True).start()
 
-    def _try(self, field: Widget) -> None:
+    def _try(self, field: widget.Widget) -> None:
         """Log in and out again, and show whether it worked."""
         from labtui.session.lab_cluster import connection_to
         from labtui.session.settings import load_profile
@@ -141,9 +137,8 @@ class WizardScreen(Screen[None]):
     @on(Button.Pressed, "#make")
     def action_make(self) -> None:
         """Make the folder and end the wizard, or say what is missing."""
+        from labtui.session import lab_cluster, labs
         from labtui.session.folder import LabFolder
-        from labtui.session.lab_cluster import check_settings
-        from labtui.session.labs import load_edition
         from labtui.session.settings import load_profile
 
         try:
@@ -152,10 +147,10 @@ class WizardScreen(Screen[None]):
             if not place:
                 raise UsageError("Enter the folder to make.")
             try:
-                check_settings(settings, load_profile(settings.profile))
+                lab_cluster.check_settings(settings, load_profile(settings.profile))
             except UsageError as error:
                 raise UsageError(error.sentence, "Fill it in above.") from error
-            folder = LabFolder.create(place, settings, wanted=load_edition(settings.edition).needs)
+            folder = LabFolder.create(place, settings, wanted=labs.load_edition(settings.edition).needs)
         except LabError as error:
             self._say(f"{error.sentence} {error.hint}", ok=False)
             return
@@ -166,12 +161,12 @@ class WizardScreen(Screen[None]):
         self.app.exit(None)
 
 
-def _row(title: str, field: Widget, *, first: bool = False) -> Horizontal:
+def _row(title: str, field: widget.Widget, *, first: bool = False) -> Horizontal:
     """A title and its field on one line; the `first` row of a group has a blank line above it."""
     return Horizontal(Label(title, markup=False), field, classes="wizard-row" + (" -first" if first else ""))
 
 
-class WizardApp(SanitizedApp[Path | Literal["practice"] | None]):
+class WizardApp(themes.SanitizedApp[Path | Literal["practice"] | None]):
     """The app with only the wizard. It returns the folder that was made, `PRACTICE`, or None."""
 
     TITLE = "labtui"
@@ -181,7 +176,7 @@ class WizardApp(SanitizedApp[Path | Literal["practice"] | None]):
     def __init__(self, place: Path) -> None:
         super().__init__()
         self.place = place
-        self.prompter = ScreenPrompter()
+        self.prompter = messages.ScreenPrompter()
 
     def get_default_screen(self) -> Screen[Any]:
         return WizardScreen(self.place)

@@ -13,11 +13,8 @@ from typing import ClassVar
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
-from textual import on
-from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual import app, binding, on, timer
 from textual.containers import Container, Vertical, VerticalScroll
-from textual.timer import Timer
 from textual.widgets import OptionList, TextArea
 from textual.widgets.option_list import Option
 
@@ -26,10 +23,9 @@ from labtui.lab.evidence import one_line, read_sheet, text_above, text_to_edit, 
 from labtui.results.charts import ChartSpec
 from labtui.results.numbers import percent_text, ratio_text
 from labtui.session.labs import AnswerFiles
-from labtui.tui.guidance import headline
+from labtui.tui import guidance, view_model
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import View
-from labtui.tui.view_model import first_chart
 from labtui.tui.widgets.charts_pane import ChartView
 from labtui.tui.widgets.frame import Pane, PlainText, key, say, wrap
 
@@ -60,7 +56,7 @@ def card(task: Task, index: int, answer: str, styles: Roles, *, code: str, missi
 class AnswersPane(Pane, Container):
     """Cards, editor and facts; `tab` switches between the two sides instead of going on to the task list."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS: ClassVar[list[binding.BindingType]] = [
         key("enter", "write_answer", "Write", "edit the chosen answer", show=True, priority=True),
         key("escape", "leave_text", "Back", "leave the answer; it is stored", show=True),
         key("ctrl+n", "screen.next_question", "Next answer", "write the next one", show=True, priority=True),
@@ -71,10 +67,10 @@ class AnswersPane(Pane, Container):
     _asked: Task | None = None
     _text = ""  # the whole file
     _loaded = ""  # the editor's text as last loaded or stored
-    _timer: Timer | None = None
+    _timer: timer.Timer | None = None
     _beside: tuple[object, ...] = ()
 
-    def compose(self) -> ComposeResult:
+    def compose(self) -> app.ComposeResult:
         with Vertical(id="answer-side"):
             yield ChartView(id="answer-chart")
             with VerticalScroll(id="answer-facts"):
@@ -294,7 +290,7 @@ def chart_beside(view: View, question: int) -> ChartSpec | None:
     questions = view.task.questions if view.task is not None else ()
     family = questions[question].chart if question < len(questions) else None
     named = (chart for chart in view.charts if chart.family == family and chart.measured)
-    return next(named, None) or first_chart(view, view.charts)
+    return next(named, None) or view_model.first_chart(view, view.charts)
 
 
 def text_beside(view: View, question: int, styles: Roles, width: int) -> Text:
@@ -327,7 +323,7 @@ def _numbers(text: Text, view: View, styles: Roles) -> None:
 
     rows = [row for row in view.charted if row.epoch_seconds is not None]
     text.append("Your numbers\n" if rows else "Runs\n", f"bold {styles.busy}")
-    text.append("" if rows else f"{headline(view)}\n")
+    text.append("" if rows else f"{guidance.headline(view)}\n")
     for row, label in zip(rows, tell_rows_apart(rows, [row.label for row in rows]), strict=True):
         per, rated = row.configuration.unit, row.throughput is not None
         rate = f", {rate_text(row.throughput)} {per}/s" if rated else ""

@@ -8,11 +8,8 @@ import msgspec
 from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.text import Text
-from textual.app import ComposeResult
-from textual.binding import BindingType
-from textual.containers import Container
+from textual import app, binding, containers, widget
 from textual.reactive import reactive
-from textual.widget import Widget
 
 from labtui.domain.model import Interval, plural
 from labtui.domain.run import run_numbers
@@ -62,7 +59,7 @@ def is_panel_of(panel: ChartSpec, name: str) -> bool:
     return f"{panel.heading}, ".startswith(f"{name}, ")
 
 
-class ChartView(Widget, can_focus=False):
+class ChartView(widget.Widget, can_focus=False):
     """A widget with a chart; it is redrawn when its spec, its cursor, its size or the theme changes."""
 
     spec: reactive[ChartSpec | None] = reactive(None)
@@ -154,10 +151,10 @@ def spot_of(view: View, spec: ChartSpec | None, name: str, x: float | None) -> S
     return Spot(at, point, row, view.runs.get(run or 0), number)
 
 
-class ChartsPane(Pane, Container, can_focus=True):
+class ChartsPane(Pane, containers.Container, can_focus=True):
     """The line with the views, the chart's sentence, the chart, and the strip about the point at the cursor."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS: ClassVar[list[binding.BindingType]] = [
         key("left", "point(-1)", "Point", "the point before", show=True),
         key("right", "point(1)", "Next point", "the next point"),
         key("up", "series(-1)", "Line", "the line before", show=True),
@@ -185,10 +182,10 @@ class ChartsPane(Pane, Container, can_focus=True):
         self._line = ""  # the name of the chosen series; one that is not drawn: the first of the longest
         self._x: float | None = None  # the chosen position; None: the last of the series
 
-    def compose(self) -> ComposeResult:
+    def compose(self) -> app.ComposeResult:
         yield PlainText(id="chart-views")
         yield PlainText(id="chart-sentence")
-        with Container(id="chart-grid"):
+        with containers.Container(id="chart-grid"):
             for name in VIEWS:
                 yield ChartView(id=f"chart-{name}")
         yield PlainText(id="chart-strip")

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec.structs import replace
 from rich.style import Style
 from rich.text import Text
+from textual import events, widget
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, HorizontalGroup, Vertical
-from textual.events import Click
 from textual.screen import Screen
-from textual.widget import Widget
 from textual.widgets import Footer, OptionList, Static
 from textual.widgets._footer import FooterKey
 from textual.widgets.option_list import Option
@@ -85,7 +84,7 @@ class PlainText(Static):
             self._seen = seen
             self.refresh(layout=self.styles.auto_dimensions)
 
-    async def on_click(self, event: Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
         """Run the action of the words under the mouse, if they have one (see `clickable`)."""
         if action := event.style.meta.get("does"):
             event.stop()
@@ -113,7 +112,7 @@ def key(
     return Binding(keys, action, label, show, shown, priority=priority, tooltip=help)
 
 
-class ActionWidget(Widget):
+class ActionWidget(widget.Widget):
     """A widget with actions that may be disabled for the moment, each with a reason."""
 
     app: LabApp
@@ -370,7 +369,7 @@ class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of
         say(self, "#title", partial(_title, self.view, heading=self.TITLE or ""))
         say(self, "#note", partial(_note, self, step))
 
-    async def on_click(self, event: Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
         """On the next step or the note line, take the step; on a note about an error, show the problems."""
         part = self.get_widget_at(*event.screen_offset)[0].id
         if part in ("next", "note"):

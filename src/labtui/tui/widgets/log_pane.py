@@ -5,9 +5,7 @@ from itertools import chain
 from pathlib import Path
 from typing import ClassVar
 
-from textual import on
-from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual import app, binding, on
 from textual.widgets import Input
 
 from labtui.domain.model import RunPhase, Stream, plural
@@ -26,7 +24,7 @@ from labtui.tui.widgets.tail_view import STAMP, LogText, TailView, kept_parts
 class LogPane(SelectedRunPane, inherit_bindings=False):  # its own keys come before the run's
     """A title, the log, and the input for a search."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS: ClassVar[list[binding.BindingType]] = [
         key("slash", "search", "Search", "find a text in the log", show=True),
         key("o", "streams", "Out/err", "show standard error, or standard output again", show=True),
         key("escape", "close_search", "Back", "close the search, or go back to the chart", show=True),
@@ -37,7 +35,7 @@ class LogPane(SelectedRunPane, inherit_bindings=False):  # its own keys come bef
     _run_id: int | None = None
     _to_mark: int | None = None
 
-    def compose(self) -> ComposeResult:
+    def compose(self) -> app.ComposeResult:
         yield PlainText(id="log-title")
         yield TailView(id="log-view")
         yield Input(placeholder="search, then enter; n goes on", id="log-search", compact=True)

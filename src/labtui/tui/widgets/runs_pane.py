@@ -6,9 +6,7 @@ nothing is to be done about it, the facts of the run say so. No row of the table
 
 from msgspec.structs import replace
 from rich.text import Text
-from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
-from textual.widgets import DataTable, Digits
+from textual import app, containers, widgets
 
 from labtui.domain.model import RunPhase
 from labtui.domain.run import run_numbers
@@ -21,11 +19,9 @@ from labtui.tui.guidance import ended_as_asked, error_runs, headline, remedy, re
 from labtui.tui.themes import Roles, ascii_only, ink, roles
 from labtui.tui.view import ENDED_BADLY, RunLine, View
 from labtui.tui.view_model import first_chart, first_view
-from labtui.tui.widgets.charts_pane import ChartView, empty_chart
+from labtui.tui.widgets import charts_pane, plot, tail_view
 from labtui.tui.widgets.frame import PlainText, clickable, say, wrap
-from labtui.tui.widgets.plot import MIN_HEIGHT
 from labtui.tui.widgets.selected_run import KeyedTable, Rows, SelectedRunPane, TableColumn, last_line, layout
-from labtui.tui.widgets.tail_view import TailView
 
 MAX_BAR = 16
 MIN_STATE, MAX_STATE = 15, 21
@@ -35,7 +31,7 @@ OPTIONAL = ("memory", "training", "cost", "batch", "efficiency", "rate")
 _SPARKS = "▁▂▃▄▅▆▇█"
 
 
-class Glance(Horizontal):
+class Glance(containers.Horizontal):
     """The chart beside the facts of the selected run, or the log below these; without room nothing, not even a title.
 
     A flat one has the facts and the log side by side, and no chart.
@@ -43,15 +39,15 @@ class Glance(Horizontal):
 
     def on_resize(self) -> None:
         self.set_class(self.size.height < 3, "-stub")
-        self.set_class(self.size.height <= MIN_HEIGHT, "-flat")
+        self.set_class(self.size.height <= plot.MIN_HEIGHT, "-flat")
 
 
 class RunsPane(SelectedRunPane):
     """The result, the table of runs, and the chart and facts of the selected run."""
 
-    def compose(self) -> ComposeResult:
-        with Horizontal(id="result"):
-            yield Digits(id="result-digits")
+    def compose(self) -> app.ComposeResult:
+        with containers.Horizontal(id="result"):
+            yield widgets.Digits(id="result-digits")
             yield PlainText(id="result-words")
         yield PlainText(id="result-line")
         table = KeyedTable(id="runs-table", cursor_type="row")
@@ -61,13 +57,13 @@ class RunsPane(SelectedRunPane):
         yield PlainText(id="runs-note")
         yield PlainText(id="run-error")
         with Glance(id="glance"):
-            with Vertical(id="glance-left"):
-                yield ChartView(id="glance-chart")
-            with Vertical(id="glance-right"):
+            with containers.Vertical(id="glance-left"):
+                yield charts_pane.ChartView(id="glance-chart")
+            with containers.Vertical(id="glance-right"):
                 yield PlainText(id="run-facts")
                 with Glance(id="glance-log"):
                     yield PlainText(id="glance-of")
-                    yield TailView(id="glance-tail", can_focus=False, brief=True)
+                    yield tail_view.TailView(id="glance-tail", can_focus=False, brief=True)
 
     def paint(self, view: View) -> None:
         styles = roles(self.app)
@@ -86,7 +82,7 @@ class RunsPane(SelectedRunPane):
         shown, sentence, detail = result_parts(view)
         number, _, unit = shown.partition(" ") if not ascii_only() else ("", "", "")  # the line has it
         self.set_class(bool(number), "-result")
-        digits = self.query_one(Digits)
+        digits = self.query_one(widgets.Digits)
         if digits.value != number:
             digits.update(number)
         beside = ink(f"\n{unit or '×'} ", f"bold {styles.busy}").append(f"  {sentence}\n", "bold")
@@ -117,7 +113,7 @@ class RunsPane(SelectedRunPane):
         self.set_class(failed is not None and not over, "-failed")
         say(self, "#run-error", error_card(view, failed, styles, self.size.width) if failed else Text(""))
         self.query_one("#glance").display = line is not None or spec is not None
-        chart = self.query_one("#glance-chart", ChartView)
+        chart = self.query_one("#glance-chart", charts_pane.ChartView)
         chart.display = spec is not None
         self.set_class(bool(spec and spec.measured), "-measured")
         chart.show(spec)
@@ -136,7 +132,7 @@ class RunsPane(SelectedRunPane):
             facts.append(f"\n\n{explain(failed)} {remedy(view, failed).reason}", styles.soft)
         say(self, "#run-facts", facts)
         self.query_one("#glance-log").display = log is not None
-        tail = self.query_one(TailView)
+        tail = self.query_one(tail_view.TailView)
         tail.show_file(log, self.app.session.folder.path)
         tail.show_end_of(found[0].line + 2 if found and found[0].line else last_line(view, line))
 
@@ -149,7 +145,7 @@ class RunsPane(SelectedRunPane):
         if table.has_focus and not table.filling and chosen not in (None, str(self.view.run_id)):
             self.app.choose_run(int(chosen))
 
-    async def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
+    async def on_data_table_row_selected(self, event: widgets.DataTable.RowSelected) -> None:
         """Open the run's log on enter or a click."""
         event.stop()
         if event.row_key.value is not None:
@@ -401,7 +397,7 @@ def glance_chart(view: View) -> ChartSpec | None:
     """
     runs = (view.task.runs or [line.run for line in view.lines]) if view.task is not None else ()
     trains = any(run.spec.program is None for run in runs)
-    empty = empty_chart(view, first_view(view, view.charts)) if trains else None
+    empty = charts_pane.empty_chart(view, first_view(view, view.charts)) if trains else None
     said, first = headline(view), first_chart(view, view.charts)
     spec = next((each for each in view.charts if each.message and each.message in said), first)
     return _of_selected(view, spec) if spec is not None and spec.over_time else spec or empty

@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 from msgspec.structs import replace
 from rich.text import Text
-from textual.binding import BindingType
-from textual.containers import Vertical
-from textual.widgets import DataTable
+from textual import binding, containers, widgets
 
 from labtui.domain.run import run_numbers
 from labtui.domain.state import PENDING
@@ -58,7 +56,7 @@ Rows = Mapping[str, Sequence[str | Text]]
 """For each row's stable key one cell per column; strings are shown as they are, never as markup."""
 
 
-class KeyedTable(DataTable[Text]):
+class KeyedTable(widgets.DataTable[Text]):
     """A data table with keys for its rows and columns; set its content with `sync` only."""
 
     filling = False
@@ -73,7 +71,7 @@ class KeyedTable(DataTable[Text]):
             return
         self._shown, self.filling = shown, True
         selected, column = select or self.selected_key or "", self.cursor_column
-        with self.prevent(DataTable.RowHighlighted, DataTable.CellHighlighted):
+        with self.prevent(widgets.DataTable.RowHighlighted, widgets.DataTable.CellHighlighted):
             self.clear(columns=True)
             for each in columns:
                 title = Text(each.title, justify="right" if each.right else "left")
@@ -110,10 +108,10 @@ def _cell(cell: str | Text, column: TableColumn) -> Text:
     return text
 
 
-class SelectedRunPane(Pane, Vertical):
+class SelectedRunPane(Pane, containers.Vertical):
     """A pane with bindings for the selected run."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS: ClassVar[list[binding.BindingType]] = [
         key("ctrl+k", "cancel_run", "Cancel run", "cancel the run, after asking", show=True, priority=True),
         key("T", "end_after", "Time limit", "change the time limit of the job", show=True, priority=True),
         key("H", "hold_run(True)", "Hold", "hold the selected run until it is released", show=True),

@@ -18,11 +18,8 @@ from typing import ClassVar
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
-from textual.binding import BindingType
-from textual.geometry import Size
-from textual.message import Message
+from textual import binding, geometry, message, scroll_view
 from textual.reactive import reactive
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from labtui.cluster.local_files import reader_inside, stat_inside
@@ -214,7 +211,7 @@ def kept_parts(text: str, width: int) -> tuple[str, ...]:
 EMPTY = "What a run prints appears here, from its first line on."
 
 
-class TailView(ScrollView, can_focus=True):
+class TailView(scroll_view.ScrollView, can_focus=True):
     """A scroll view of one log file. `Moved` is posted when following changes, lines arrive or a search ends.
 
     `read_as` maps line numbers to what labtui reads there. A search looks for `needle`; `match_line` is the line of
@@ -223,13 +220,13 @@ class TailView(ScrollView, can_focus=True):
 
     PARTS = ("current", "record", "epoch", "error", "warning", "number", "read")
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"tail--{part}" for part in PARTS}
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS: ClassVar[list[binding.BindingType]] = [
         key("z", "records", "MLPerf lines", "show or hide the MLPerf lines (:::MLLOG)", show=True),
         key("n", "search_next", "Match above", "go to the match above, or the last one"),
         key("end", "follow", "Follow", "follow the end of the log; scrolling up stops it", show=True),
     ]
 
-    class Moved(Message):
+    class Moved(message.Message):
         """Posted when following, the number of lines or the match has changed."""
 
     read_as: reactive[Mapping[int, str]] = reactive({})
@@ -289,7 +286,7 @@ class TailView(ScrollView, can_focus=True):
             self.refresh()
 
     def _resize(self) -> None:
-        self.virtual_size = Size(self._widest, self.file.rows())
+        self.virtual_size = geometry.Size(self._widest, self.file.rows())
 
     def action_records(self) -> None:
         """Show or fold the machine-readable records; the top line stays."""

@@ -6,15 +6,11 @@ from typing import ClassVar
 
 import msgspec
 from rich.text import Text
-from textual.app import ComposeResult
-from textual.binding import BindingType
-from textual.containers import VerticalScroll
+from textual import app, binding, containers
 
-from labtui.domain.model import RunPhase, plural
-from labtui.domain.tuning import distinguishing_words
-from labtui.lab.checks import CheckItem
+from labtui.domain import model, tuning
+from labtui.lab import checks, run_choice
 from labtui.lab.evidence import one_line
-from labtui.lab.run_choice import not_run_yet
 from labtui.tui.guidance import first_open, headline, instead_of_runs
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import Count, View
@@ -37,17 +33,17 @@ KEYS = {"runs": ("r", "pane('runs')"), "charts": ("x", "export"), "answers": ("a
 LABELS = {"r": "Runs", "s": "Plan", "x": "Export", "a": "Answer", "e": "Edit"}
 
 
-class TaskPane(Pane, VerticalScroll, can_focus=True):
+class TaskPane(Pane, containers.VerticalScroll, can_focus=True):
     """The task as a scrolling page; enter or a click opens or closes all sections."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS: ClassVar[list[binding.BindingType]] = [
         key("enter", "open_all", "Details", "open all lines of the page, or close them", show=True)
     ]
 
     _all = False  # whether every section is open
     _task_id = ""
 
-    def compose(self) -> ComposeResult:
+    def compose(self) -> app.ComposeResult:
         yield PlainText(id="task-page")
 
     def paint(self, view: View) -> None:
@@ -140,12 +136,12 @@ def _evidence(view: View) -> Iterator[Section]:
         yield Section("Checks", Count(sum(item.met for item in other), len(other)), unmet, _conditions(other))
 
 
-def _conditions(items: Sequence[CheckItem]) -> list[tuple[str, str]]:
+def _conditions(items: Sequence[checks.CheckItem]) -> list[tuple[str, str]]:
     """A mark and a sentence for each condition: what is missing, else what was required."""
     return [("○" if item.missing else "✔", item.missing or item.sentence) for item in items]
 
 
-def _runs(view: View, items: Sequence[CheckItem]) -> list[tuple[str, str]]:
+def _runs(view: View, items: Sequence[checks.CheckItem]) -> list[tuple[str, str]]:
     """A mark and a sentence for each planned run; those that were not made have one sentence.
 
     What all names begin with is left out; options that differ are added. What goes on or failed has its own sign.
@@ -153,7 +149,7 @@ def _runs(view: View, items: Sequence[CheckItem]) -> list[tuple[str, str]]:
     specs = [item.run for item in items if item.run is not None]
     parts = zip(*(each.label.split(" · ") for each in specs), strict=False)
     alike = [*takewhile(lambda each: len(set(each)) == 1, parts)]
-    options = distinguishing_words([each.tuning for each in specs])
+    options = tuning.distinguishing_words([each.tuning for each in specs])
     found, not_made = list[tuple[str, str]](), dict[str, list[str]]()
     for item, spec, more in zip(items, specs, options, strict=True):
         short = " · ".join(spec.label.split(" · ")[len(alike) :]) or spec.label
@@ -162,9 +158,9 @@ def _runs(view: View, items: Sequence[CheckItem]) -> list[tuple[str, str]]:
             not_made.setdefault(item.task_id and f" (task {item.task_id})", []).append(name)
             continue
         said = (item.missing or item.evidence.partition(",")[0]).removeprefix(f"{spec.label}: ")
-        mark = "✔" if not item.missing else "○" if line.phase is RunPhase.DONE else line.sign
+        mark = "✔" if not item.missing else "○" if line.phase is model.RunPhase.DONE else line.sign
         found.append((mark, f"{name}: {said}"))
-    return [*found, *(("○", not_run_yet(names, where)) for where, names in not_made.items())]
+    return [*found, *(("○", run_choice.not_run_yet(names, where)) for where, names in not_made.items())]
 
 
 def _reading(view: View) -> Iterator[Section]:
@@ -188,7 +184,7 @@ def _sentence(view: View, kind: str) -> str:
     """The sentence of a section."""
     task = view.task
     if kind == "runs":
-        return headline(view) or plural(len(view.lines), "run")
+        return headline(view) or model.plural(len(view.lines), "run")
     if kind == "charts":
         again = next((item.missing for item in view.items if item.kind == kind and item.stale), "")
         there = "exported" + (f"; {view.deck} is outdated" if view.deck_old else "")
