@@ -63,7 +63,7 @@ DEFAULT_FACTOR = 20.0
 HEARTBEAT_S = 0.2
 
 
-class PracticeCluster:
+class PracticeCluster(contextlib.AbstractContextManager["PracticeCluster"]):
     """A running practice cluster. Close it, or use it as a context manager."""
 
     def __init__(
@@ -97,9 +97,6 @@ class PracticeCluster:
         self._ssh.client_key.write_private_key_file(str(self.layout.identity))
         self._beating = threading.Thread(target=self._beat, name="practice-scheduler", daemon=True)
         self._beating.start()
-
-    def __enter__(self) -> PracticeCluster:
-        return self
 
     def __exit__(self, *_error: object) -> None:
         self.close()
@@ -152,9 +149,8 @@ class PracticeCluster:
 
     def _environment(self, control: str) -> dict[str, str]:
         kept = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
-        laptop = {name: os.environ[name] for name in kept if name in os.environ}
         return {
-            **laptop,
+            **{name: os.environ[name] for name in kept if name in os.environ},
             "HOME": str(self.layout.home),
             "USER": self.site.user,
             "LOGNAME": self.site.user,

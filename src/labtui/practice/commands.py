@@ -111,9 +111,8 @@ def sbatch(parsed: ParsedCall) -> Iterable[str]:
             where = f"{request.cpus} processors on nodes {node.name} in partition {request.partition}"
             raise CommandError(f"sbatch: Job {control.next_id} to start at {when} using {where}\n", status=0)
         environment = command_line.exported(options.get("export", ""), call.environment)
-        job = control.submit(
-            request, script=script, arguments=tuple(parsed.rest[1:]), environment=environment, now=now
-        )
+        words = tuple(parsed.rest[1:])
+        job = control.submit(request, script=script, arguments=words, environment=environment, now=now)
     except Refused as refused:
         raise CommandError(refused.text(test_only=test_only), refused.status) from None
     return [f"{job.job_id}" if "parsable" in options else f"Submitted batch job {job.job_id}"]
@@ -172,8 +171,7 @@ def _update(argv: list[str], control: Controller, now: float) -> None:
     if given.keys() != {"jobid", "timelimit"}:
         text = f"Update of this parameter is not supported: {' '.join(argv)}"
         raise CommandError(f"{text}\nRequest aborted\n")
-    minutes = limit_minutes(given["timelimit"])
-    if minutes is None:
+    if (minutes := limit_minutes(given["timelimit"])) is None:
         raise CommandError("scontrol: error: Invalid TimeLimit value\n")
     control.limit(_job_id(given["jobid"]), minutes * 60, now)
 

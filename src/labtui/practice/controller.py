@@ -123,8 +123,7 @@ class Controller:
     def cancel(self, job_id: int, now: float) -> None:
         """``scancel``. Raises Refused."""
         with self.lock:
-            job = self._living(job_id, now)
-            if job.state == PENDING:
+            if (job := self._living(job_id, now)).state == PENDING:
                 job.reason = "None"
                 job.end("CANCELLED", now)
             else:
@@ -203,8 +202,7 @@ class Controller:
     def run_out_of_memory(self, job_id: int) -> None:
         """Kill the job's processes, as the kernel does when the node's memory is used up."""
         with self.lock:
-            job = self.jobs[job_id]
-            if job.state == RUNNING:
+            if (job := self.jobs[job_id]).state == RUNNING:
                 found = f"slurmstepd: error: Detected 1 oom_kill event in StepId={job_id}.batch."
                 self.runner.write_error(job, f"{found} Some of the step tasks have been OOM Killed.")
                 job.wanted = "OUT_OF_MEMORY"

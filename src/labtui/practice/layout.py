@@ -10,7 +10,6 @@ import pickle
 import shlex
 import stat
 import sys
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -94,11 +93,8 @@ def _write_data(folder: Path, *, real: bool) -> None:
         target = folder / name
         if real:
             # A few images of random pixels, which train as fast as photographs.
-            count = 256 if name != "test_batch" else 64
-            content = {
-                b"data": [list(os.urandom(3072)) for _ in range(count)],
-                b"labels": [i % 10 for i in range(count)],
-            }
+            images = [list(os.urandom(3072)) for _ in range(256 if name != "test_batch" else 64)]
+            content = {b"data": images, b"labels": [i % 10 for i in range(len(images))]}
         else:
             content = {b"data": b"rehearsal:10000x3072", b"labels": list(range(10)) * 1000}
         target.write_bytes(pickle.dumps(content, protocol=2))
@@ -141,7 +137,6 @@ class StateFile:
             self._held.acquire()
         except Timeout as error:
             raise failure("practice-open", folder=folder) from error
-        self._lock = threading.Lock()
         self._written = b""
 
     def load(self) -> SavedCluster | None:
@@ -163,7 +158,7 @@ class StateFile:
         Raises:
             OSError: it cannot be written.
         """
-        with self._lock, controller.lock:
+        with controller.lock:
             jobs = msgspec.json.encode(controller.accounting())
             if ended or jobs != self._written:
                 saved = {"clock": now, "jobs": msgspec.Raw(jobs)}

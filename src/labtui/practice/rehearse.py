@@ -24,8 +24,7 @@ _IN_RANK_0 = "LABTUI_PRACTICE_FOR_ALL"
 def _walk_data_set(top: str, *arguments: Any, **options: Any) -> Iterator[tuple[str, list[str], list[str]]]:
     """`os.walk`, except that a class folder of a practice data set seems to hold its share of the images."""
     folder = Path(top)
-    shares = _shares(folder.parent)
-    if not shares:
+    if not (shares := _shares(folder.parent)):
         yield from _WALK(top, *arguments, **options)
         return
     yield str(top), [], [f"{number:05d}.JPEG" for number in range(shares[folder.name])]
@@ -82,9 +81,8 @@ def _run_rank_0(argv: list[str], environment: dict[str, str], rank: int) -> int:
         return int(ended)
     import subprocess  # not needed by the waiting ranks
 
-    status = subprocess.call(
-        [sys.executable, "-u", __file__, *argv], env={**os.environ, **environment, _IN_RANK_0: "yes"}
-    )
+    environment = {**os.environ, **environment, _IN_RANK_0: "yes"}
+    status = subprocess.call([sys.executable, "-u", __file__, *argv], env=environment)
     done.write_text(str(status), encoding="ascii")
     return status
 

@@ -169,18 +169,15 @@ def build_request(options: Mapping[str, str], *, name: str, work_dir: str, site:
 
 def _site_rules(options: Mapping[str, str], site: Site, gpus: int, cpus: int) -> None:
     """MareNostrum's submit plugin: requires account, QoS and CPUs per GPU, forbids some options. Raises Refused."""
-    sentence = ""
-    if not options.get("account"):
-        sentence = "No account specified, please specify an account"
-    elif not options.get("qos"):
-        sentence = "No QoS specified, please specify a QoS"
-    elif any(f"--{name}" in site.profile.forbidden for name in options):
-        sentence = (
-            "Memory cannot be requested (--mem, --mem-per-cpu): it is set automatically per requested core"
-        )
-    elif gpus and cpus < gpus * site.profile.cpus_per_gpu:
-        sentence = f"Minimum cpus requested should be (nodes * gpus/node * {site.profile.cpus_per_gpu})"
-    if sentence:
+    forbidden = any(f"--{name}" in site.profile.forbidden for name in options)
+    each = site.profile.cpus_per_gpu
+    broken = {
+        "No account specified, please specify an account": not options.get("account"),
+        "No QoS specified, please specify a QoS": not options.get("qos"),
+        "Memory cannot be requested (--mem, --mem-per-cpu): it is set automatically per requested core": forbidden,
+        f"Minimum cpus requested should be (nodes * gpus/node * {each})": gpus and cpus < gpus * each,
+    }
+    if sentence := next((rule for rule in broken if broken[rule]), ""):
         raise Refused(sentence, final="Unspecified error")
 
 

@@ -32,7 +32,7 @@ class JobRunner:
         """`ended` gets a job's ID, exit status and signal; `remove` is a folder to remove at the end, or ""."""
         self._spool, self._environment, self._ended = spool, dict(environment), ended
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # of the watchdog's input; one operation on a dict needs none
         self._watchdog = subprocess.Popen(
             [sys.executable, "-I", "-S", *WATCHDOG, remove],
             stdin=subprocess.PIPE,
@@ -70,21 +70,18 @@ class JobRunner:
             self.write_error(job, f"slurmstepd: error: {trouble}")
             threading.Thread(target=self._ended, args=(job.job_id, 1, 0), daemon=True).start()
             return
-        with self._lock:
-            self._processes[job.job_id] = process
+        self._processes[job.job_id] = process
         self._tell_watchdog(f"+{process.pid}\n")
         if process.stdin is not None:  # for the type checker: never None with PIPE
             # The process may have been killed meanwhile.
             with contextlib.suppress(BrokenPipeError), process.stdin as gate:
                 gate.write(b"\n")
-        threading.Thread(
-            target=self._wait, args=(job.job_id, process), name=f"job-{job.job_id}", daemon=True
-        ).start()
+        ended, name = (job.job_id, process), f"job-{job.job_id}"
+        threading.Thread(target=self._wait, args=ended, name=name, daemon=True).start()
 
     def signal(self, job_id: int, number: int) -> None:
         """Signal the whole session of the job."""
-        with self._lock:
-            process = self._processes.get(job_id)
+        process = self._processes.get(job_id)
         if process is not None and process.poll() is None:
             signal_group(process.pid, number)
 
@@ -95,11 +92,8 @@ class JobRunner:
 
     def close(self) -> None:
         """Kill every job, then end the watchdog, which removes the folder unless it is kept."""
-        with self._lock:
-            processes = list(self._processes.values())
-        for process in processes:
-            if process.poll() is None:
-                signal_group(process.pid, signal.SIGKILL)
+        for job_id in tuple(self._processes):
+            self.signal(job_id, signal.SIGKILL)
         with contextlib.suppress(OSError):
             self._to_watchdog.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -111,8 +105,7 @@ class JobRunner:
         code = process.wait()
         signal_group(process.pid, signal.SIGKILL)  # the script's background processes
         self._tell_watchdog(f"-{process.pid}\n")
-        with self._lock:
-            self._processes.pop(job_id, None)
+        self._processes.pop(job_id, None)
         # A negative code is the signal that killed the script; bash reports a killed child as 128 + number.
         self._ended(job_id, max(0, code), max(0, -code))
 
@@ -124,9 +117,7 @@ class JobRunner:
     def _job_environment(self, job: Job, home: Path) -> dict[str, str]:
         asked, gpus = job.request, ",".join(map(str, job.gpu_numbers))
 
-        def tasks_per_node(number: int) -> str:
-            return f"{number}(x{asked.nodes})" if asked.nodes > 1 else str(number)
-
+        tasks = asked.cpus // (asked.cpus_per_task or 1) // asked.nodes
         values: dict[str, str | int | None] = {
             **dict.fromkeys(("SLURM_JOB_ID", "SLURM_JOBID"), job.job_id),
             "SLURM_JOB_NAME": asked.name,
@@ -136,7 +127,7 @@ class JobRunner:
             **dict.fromkeys(("SLURM_JOB_NODELIST", "SLURM_NODELIST"), job.node_list),
             "SLURMD_NODENAME": job.node,
             **dict.fromkeys(("SLURM_JOB_NUM_NODES", "SLURM_NNODES"), asked.nodes),
-            "SLURM_TASKS_PER_NODE": tasks_per_node(asked.cpus // (asked.cpus_per_task or 1) // asked.nodes),
+            "SLURM_TASKS_PER_NODE": f"{tasks}(x{asked.nodes})" if asked.nodes > 1 else tasks,
             **dict.fromkeys(("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"), 0),
             "SLURM_CPUS_ON_NODE": asked.cpus // asked.nodes,
             "SLURM_SUBMIT_DIR": asked.work_dir,

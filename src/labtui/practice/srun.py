@@ -47,7 +47,9 @@ def plan_step(argv: Sequence[str], environment: Mapping[str, str]) -> JobStep:
     nodes = _number(options, environment, "nodes", "") or allocated
     if nodes > allocated:
         raise command_line.CommandError(f"srun: error: Only allocated {allocated} nodes asked for {nodes}\n")
-    tasks = _tasks(options, environment, nodes)
+    tasks = _number(options, environment, "ntasks", "SLURM_NTASKS")
+    tasks_per_node = _number(options, environment, "ntasks-per-node", "SLURM_NTASKS_PER_NODE")
+    tasks = nodes * (tasks_per_node or 1) if tasks is None else tasks
     available = int(environment.get("SLURM_CPUS_ON_NODE", "1")) * nodes
     if tasks * (requested_cpus or 1) > available and "overcommit" not in options:
         why = f"Unable to create step for job {job}: More processors requested than permitted"
@@ -61,12 +63,6 @@ def _number(
 ) -> int | None:
     text = options.get(name, environment.get(variable))
     return None if text is None else command_line.count(text, name, command_line.SRUN)
-
-
-def _tasks(options: Mapping[str, str], environment: Mapping[str, str], nodes: int) -> int:
-    tasks = _number(options, environment, "ntasks", "SLURM_NTASKS")
-    tasks_per_node = _number(options, environment, "ntasks-per-node", "SLURM_NTASKS_PER_NODE")
-    return nodes * (tasks_per_node or 1) if tasks is None else tasks
 
 
 FORCED = (signal.SIGKILL, signal.SIGTERM)

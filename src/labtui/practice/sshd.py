@@ -98,9 +98,9 @@ class PracticeSSHServer:
         self.layout, self.user, self.disk_full = layout, user, disk_full
         self.host_key, self.client_key = paramiko.ECDSAKey.generate(), paramiko.ECDSAKey.generate()
         self.environment = dict(environment)
+        # Threads add to these, discard from them and copy them; each is one operation and needs no lock.
         self._transports: set[paramiko.Transport] = set()
         self._processes: set[subprocess.Popen[bytes]] = set()
-        self._lock = threading.Lock()
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=32)
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, name="practice-sshd", daemon=True).start()
@@ -120,8 +120,7 @@ class PracticeSSHServer:
         transport.local_version = "SSH-2.0-labtui_practice"
         transport.add_server_key(self.host_key)
         transport.set_subsystem_handler("sftp", EndingSFTP, ConfinedSFTP)
-        with self._lock:
-            self._transports.add(transport)
+        self._transports.add(transport)
         try:
             transport.start_server(server=_Login(self), event=threading.Event())
             # Channels without a reference would be closed by the garbage collector.
@@ -133,8 +132,7 @@ class PracticeSSHServer:
             pass  # the client has gone, or was not an SSH client
         finally:
             transport.close()
-            with self._lock:
-                self._transports.discard(transport)
+            self._transports.discard(transport)
 
     def run(self, channel: paramiko.Channel, command: list[str]) -> None:
         """Run the command of a channel to its end, and send the exit status."""
@@ -147,8 +145,7 @@ class PracticeSSHServer:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         ) as process:
-            with self._lock:
-                self._processes.add(process)
+            self._processes.add(process)
             feed = threading.Thread(target=_feed, args=(channel, process.stdin), daemon=True)
             ends = ((process.stdout, channel.sendall), (process.stderr, channel.sendall_stderr))
             drains = [threading.Thread(target=_drain, args=(*end, process), daemon=True) for end in ends]
@@ -157,8 +154,7 @@ class PracticeSSHServer:
             for thread in drains:
                 thread.join()
             status = process.wait()
-            with self._lock:
-                self._processes.discard(process)
+            self._processes.discard(process)
             with contextlib.suppress(*_GONE):
                 channel.send_exit_status(status if status >= 0 else 128 - status)
             with contextlib.suppress(*_GONE):
@@ -166,9 +162,7 @@ class PracticeSSHServer:
 
     def drop_connections(self) -> None:
         """Cut every connection."""
-        with self._lock:
-            transports = list(self._transports)
-        for transport in transports:
+        for transport in tuple(self._transports):
             transport.close()
 
     def close(self) -> None:
@@ -177,9 +171,7 @@ class PracticeSSHServer:
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self.drop_connections()
-        with self._lock:
-            processes = list(self._processes)
-        for process in processes:
+        for process in tuple(self._processes):
             signal_group(process.pid, signal.SIGKILL)
 
 

@@ -182,8 +182,7 @@ class _Finder:
         return _Module(spec.name)
 
     def exec_module(self, module: types.ModuleType) -> None:
-        title = {"tensorflow": "TensorFlow", "torch": "PyTorch"}.get(module.__name__)
-        if title:
+        if title := {"tensorflow": "TensorFlow", "torch": "PyTorch"}.get(module.__name__):
             # A log with this line counts as practice.
             print(f"practice: yes (labtui's rehearsal of {title}: nothing was trained)", flush=True)
 
