@@ -95,10 +95,9 @@ def _view_if_missing(old: JobView, account: JobView | None, answer: QueueAnswer,
     since = old.unknown_since if old.evidence == "gone" and old.unknown_since is not None else at
     if account is not None:  # it goes on, by accounting: the queue's answer was not whole
         return replace(view_if_unanswered(replace(old, phase=account.phase), at), evidence="gone")
-    forgotten = at - since >= FORGOTTEN_AFTER_S
     return replace(
         old,
-        phase=JobPhase.UNKNOWN if forgotten else JobPhase.SETTLING,
+        phase=JobPhase.UNKNOWN if at - since >= FORGOTTEN_AFTER_S else JobPhase.SETTLING,
         evidence="gone",
         unknown_since=since,
         start_estimate=None,

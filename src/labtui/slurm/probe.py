@@ -99,11 +99,10 @@ class SlurmProbe(msgspec.Struct, frozen=True, kw_only=True):
 
 def slurm_probe() -> Call[SlurmProbe]:
     """Ask for the clock, missing programs, the version, accounts and QoS."""
-    fields = (",".join(QOS_FIELDS), ",".join(ASSOCIATION_FIELDS))
     return Call(
         name="probe-slurm",
         script=shell_file("slurm-probe"),
-        arguments=(*fields, *PROGRAMS),
+        arguments=(",".join(QOS_FIELDS), ",".join(ASSOCIATION_FIELDS), *PROGRAMS),
         limit_s=PROBE_LIMIT_S,
         read=_read_slurm_probe,
     )
@@ -264,13 +263,8 @@ def file_digest(path: str) -> Call[FileDigest]:
 
     In this order, because a log only grows: if the size is still the expected one, the digest is of the whole file.
     """
-    return Call(
-        name="digest",
-        script='limit 60 sha256sum -- "$1"; echo; wc -c <"$1"',
-        arguments=(path,),
-        limit_s=90,
-        read=_read_digest,
-    )
+    script = 'limit 60 sha256sum -- "$1"; echo; wc -c <"$1"'
+    return Call(name="digest", script=script, arguments=(path,), limit_s=90, read=_read_digest)
 
 
 def _read_digest(result: CommandResult) -> FileDigest:
@@ -288,8 +282,7 @@ def parse_quota(text: str) -> dict[str, float]:
     """The used share of the limit (1 is full) by file system, from ``bsc_quota`` (usage, soft quota, hard limit)."""
     found = {}
     for line in _ANSI.sub("", text).splitlines():
-        row = _QUOTA.match(line[:_MAX_LINE])
-        if row is None:
+        if (row := _QUOTA.match(line[:_MAX_LINE])) is None:
             continue
         used, limit = size_kib(row[2]), size_kib(row[3]) or size_kib(row[4])
         if used is not None and limit:

@@ -68,8 +68,7 @@ def _rows(records: Iterable[list[str]], columns: Sequence[tuple[str, str]], evid
     """The rows of records whose values are in the order of `columns`; the first one is the job ID."""
     rows, unread = {}, []
     for values in records:
-        known = job_id(values[0])
-        if known is None or len(values) != len(columns):
+        if (known := job_id(values[0])) is None or len(values) != len(columns):
             unread.append(" ".join(values))
         else:
             fields = dict(zip((name for name, _ in columns), values, strict=True))

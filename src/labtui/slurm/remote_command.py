@@ -154,7 +154,7 @@ def cut_sections(text: str, nonce: str) -> dict[str, str]:
     for piece in text.split(f"\x1d{nonce} ")[1:]:
         head, _, content = piece.partition("\n")
         name, _, words = head.partition(" ")
-        found[name] = words if words else content
+        found[name] = words or content
     return found
 
 

@@ -216,8 +216,7 @@ def _expand_piece(shell: _Shell, match: re.Match[str], line: int) -> str:
     if "sum" in found:
         named = re.sub(r"(?<![\w$])([A-Za-z_]\w*)", r"$\1", found["sum"])
         return _add_up(_expand(shell, named, line), match[0])
-    name = found.get("braced") or found.get("plain")
-    if name is None:
+    if (name := found.get("braced") or found.get("plain")) is None:
         return found.get("escaped", found.get("literal", match[0]))
     if name in _RANKS:
         return f"{RANK_MARK}{name}:{line}{_RANK_END}"
@@ -227,8 +226,7 @@ def _expand_piece(shell: _Shell, match: re.Match[str], line: int) -> str:
 
 
 def _add_up(text: str, otherwise: str) -> str:
-    match = _SUM.match(text)
-    if match is None:
+    if (match := _SUM.match(text)) is None:
         return otherwise
     left, right = int(match[1]), int(match[3] or 0)
     if match[2] == "/":

@@ -348,6 +348,5 @@ def _gaps(slurm: SlurmProbe, site: SiteProbe, chosen: SiteQueue | None, choices:
         yield "No partition with GPUs that is up and open to you was found."
     elif not chosen.partition.cpus:
         yield f"How many CPUs and GPUs a node of {chosen.partition.name} has."
-    plugins = site.config.get("JobSubmitPlugins", "(null)")
-    if plugins not in {"(null)", ""}:
+    if (plugins := site.config.get("JobSubmitPlugins", "(null)")) not in {"(null)", ""}:
         yield f"The site checks jobs with its own rules (job_submit plugin {plugins}), which labtui cannot read."

@@ -69,8 +69,7 @@ def told_outcome(job: JobView | None) -> Outcome | None:
 
 def phase_of(state: str) -> JobPhase:
     """The phase of a state; unknown where labtui does not know its word."""
-    word = plain_state(state)
-    if word in FINISHED:
+    if (word := plain_state(state)) in FINISHED:
         return JobPhase.FINISHED
     phases = (JobPhase.QUEUED, JobPhase.RUNNING)
     return next((phase for phase in phases if word in _STATES[phase.value]), JobPhase.UNKNOWN)
@@ -91,8 +90,7 @@ def end_reason(job: JobView | None) -> str:
 
 def explain_reason(reason: str) -> str:
     """A sentence that explains a pending reason and says what to do; "" for no reason."""
-    words = reason.strip().strip("()").strip()
-    if not words:
+    if not (words := reason.strip().strip("()").strip()):
         return ""
     known: dict[str, str] = sentences()["reasons"]
     name = re.split(r"[,:\s(]", words, maxsplit=1)[0]

@@ -83,8 +83,7 @@ def submit(
 
 def _read_submitted(result: CommandResult) -> str:
     if result.status == 0:
-        found = parse_submit(result.out)
-        if found is None:
+        if (found := parse_submit(result.out)) is None:
             raise accepted_unread(result.out)
         return found
     if result.status == BLOCKED or was_cut_off(result.status):
@@ -268,11 +267,10 @@ def _attempts(out: dict[str, str], taken: Container[str], first: int) -> Iterato
         answer, stderr = (out.get(f"{name}-{attempt}", "") for name in ("out", "err"))
         code, closed = number(status), status == "closed"
         latest = (number(began) or 0.0) + SETTLE_S
-        made = parse_submit(answer, taken) if code == 0 else None
         yield Attempt(
             ended_at=latest if code is None else number(ended) or latest,
             closed=closed,
-            job_id=made,
+            job_id=parse_submit(answer, taken) if code == 0 else None,
             accepted_as=f"{answer} {stderr}" if code == 0 else None,
             refusal=None if closed or code == 0 or was_cut_off(code) else classify(stderr),
         )

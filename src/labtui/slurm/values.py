@@ -3,6 +3,7 @@
 Text from a cluster is data: a number is made of a limited number of ASCII digits.
 """
 
+import operator
 import re
 from datetime import UTC, datetime
 
@@ -31,8 +32,7 @@ def job_id(text: str) -> str | None:
 
 def epoch_seconds(text: str) -> float | None:
     """UNIX seconds for ``1764000000`` or ``2026-11-21T10:00:00`` (taken as UTC); None for N/A, Unknown and 0."""
-    seconds = number(text)
-    if seconds is not None:
+    if (seconds := number(text)) is not None:
         return float(seconds) or None
     try:
         return datetime.fromisoformat(text.strip()).replace(tzinfo=UTC).timestamp()
@@ -46,18 +46,12 @@ def duration_seconds(text: str) -> float | None:
     Without days, two fields are minutes and seconds, and one is minutes; after days come hours, minutes, seconds.
     """
     words = text.strip()
-    match = _DURATION.fullmatch(words)
-    if match is None or len(words) > 2 * MAX_DIGITS:
+    if (match := _DURATION.fullmatch(words)) is None or len(words) > 2 * MAX_DIGITS:
         return None
     days, *fields = (int(part) if part is not None else None for part in match.groups())
     given = [field for field in fields if field is not None]
-    if days is not None:
-        hours, minutes, seconds = [*given, 0, 0][:3]
-    elif len(given) == 3:
-        hours, minutes, seconds = given
-    else:
-        hours, minutes, seconds = 0, *[*given, 0][:2]
-    return float((days or 0) * 86400 + hours * 3600 + minutes * 60 + seconds)
+    units = (3600, 60, 1) if days is not None or len(given) == 3 else (60, 1)
+    return float((days or 0) * 86400 + sum(map(operator.mul, given, units)))
 
 
 def limit_minutes(text: str) -> int | None:
@@ -122,8 +116,7 @@ def expand_pattern(pattern: str, *, job_id: str, job_name: str, user: str = "", 
         width, code = code_found[1], code_found[2]
         if code == "%":
             return "%"
-        value = texts.get(code)
-        if value is None:
+        if (value := texts.get(code)) is None:
             return code_found[0]
         return value.zfill(min(int(width), 10)) if width and number(value) is not None else value
 
