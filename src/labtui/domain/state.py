@@ -102,6 +102,8 @@ class SubmissionState(model.JobRequest, frozen=True, kw_only=True):
 
 
 LOG_ENDINGS: dict[Stream, str] = {"out": ".out", "err": ".err", "gpu": ".gpu.csv"}
+READ_STREAMS: tuple[Stream, ...] = ("out", "err")
+"""The streams that are parsed for epochs and failures."""
 
 
 class RunState(RunRecord, frozen=True, kw_only=True):
@@ -300,8 +302,7 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
 
     def with_job(self, token: str, job: JobView) -> LabState:
         """Set what Slurm says of a submission's job. A new job id resets its runs and logs."""
-        old = self.submissions.get(token)
-        if old is None:
+        if (old := self.submissions.get(token)) is None:
             return self
         begun = job.phase in (JobPhase.RUNNING, JobPhase.SETTLING, JobPhase.FINISHED)
         # Slurm's word counts, except that an answer may be older than the student's own hold.

@@ -155,8 +155,7 @@ class ClusterWorker:
     def _run(self) -> None:
         self.resume()
         while not self._closing.is_set():
-            pause = self.turn()
-            if pause != 0.0:
+            if (pause := self.turn()) != 0.0:
                 self._woken.wait(pause)
                 self._woken.clear()
 

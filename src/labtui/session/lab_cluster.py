@@ -71,8 +71,7 @@ def site_words(setup: SiteSetup) -> tuple[str, ...]:
     named = f"with the QoS {setup.qos} (qos in lab.toml), " if setup.qos else ""
     where = f"{'GPU jobs' if gpus else 'jobs'} go to {profile.gpu_queue or 'no queue yet'}"
     said = [f"{profile.title}: {known}{where}, {named}charged to {account}."]
-    queue = profile.queue(setup.qos or profile.gpu_queue)
-    if queue and queue.max_submit_per_user:
+    if (queue := profile.queue(setup.qos or profile.gpu_queue)) and queue.max_submit_per_user:
         said.append(f"{queue.name} takes {plural(queue.max_submit_per_user, 'job')} of yours at a time.")
     said += [f"Not known: {sentence}" for sentence in setup.unknown]
     lost = "is not on the login node; `labtui doctor` says where to correct it."

@@ -83,8 +83,7 @@ def read_edition_file(path: Path, *, check_names: bool = True) -> Edition:
 
 def _base_text(text: str) -> str | None:
     """The text of the edition that another one extends: one that comes with labtui and extends none itself."""
-    base = LABS / f"{base_id(text)}.toml"
-    if base not in LABS.glob("*.toml"):
+    if (base := LABS / f"{base_id(text)}.toml") not in LABS.glob("*.toml"):
         return None
     base_text = read_text(base, str(base))
     return None if base_id(base_text) else base_text

@@ -27,7 +27,7 @@ from msgspec.structs import replace
 from labtui.cluster.local_files import make_folder_inside, open_inside, reader_inside, stat_inside
 from labtui.domain.errors import LabError, StoreError
 from labtui.domain.model import JobPhase, Stream
-from labtui.domain.state import LOG_ENDINGS, LabState, LogState, SubmissionState
+from labtui.domain.state import LOG_ENDINGS, READ_STREAMS, LabState, LogState, SubmissionState
 from labtui.session.folder import LabFolder
 from labtui.session.settings import SETTINGS_FILE
 from labtui.session.store import Store
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 
 STREAMS = tuple(LOG_ENDINGS)
-READ_STREAMS: tuple[Stream, ...] = ("out", "err")
-"""The streams that are parsed for epochs and failures."""
 
 
 def segments_on_disk(folder: LabFolder, submission: SubmissionState, stream: Stream) -> list[int]:
@@ -116,8 +114,7 @@ class LogCopy:
             ConnectionLost, RemoteFailure: from the cluster.
             OSError: from this computer's disk.
         """
-        stat = files.stat(self.remote)
-        if stat is None:
+        if (stat := files.stat(self.remote)) is None:
             return CopyStep()
         size = self.size
         touched = self._modified not in (None, stat.mtime)
@@ -138,8 +135,7 @@ class LogCopy:
             with contextlib.suppress(OSError):
                 self._append(size, came)  # keep what arrived before the failure
             raise
-        grown = self._append(size, came)
-        if grown is None:
+        if (grown := self._append(size, came)) is None:
             return CopyStep(restarted=True)
         behind = len(came) < overlap or grown < wanted  # it shrank, or there is more to copy
         if not behind:
@@ -171,8 +167,7 @@ class LogCopy:
         overlap = min(size - start, len(came))
         if came[:overlap] != self.mirrored(start, overlap):
             return None
-        data = memoryview(came)[overlap:]
-        if not data:
+        if not (data := memoryview(came)[overlap:]):
             return 0
         if not size:  # the folder may have been deleted
             make_folder_inside(self._folder, self.local.parent)
@@ -233,8 +228,7 @@ class Readings:
         known = self._readers.get(token)
         if known is not None and known.logs == logs and (not known.ended or has_whole_logs(submission)):
             return known
-        reader = SubmissionReader(submission, logs, self._patterns)
-        self._readers[token] = reader
+        reader = self._readers[token] = SubmissionReader(submission, logs, self._patterns)
         return reader
 
     def drop(self, token: str) -> None:

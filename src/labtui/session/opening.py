@@ -204,8 +204,7 @@ def repair(folder: LabFolder) -> RepairReport:
     Raises:
         FolderError: when another process holds the folder, or it cannot be written.
     """
-    lock = lock_folder(folder.lock_path)
-    if lock is None:
+    if (lock := lock_folder(folder.lock_path)) is None:
         raise failure("open-elsewhere")
     try:
         return _repair(folder)
@@ -234,8 +233,7 @@ def _repair(folder: LabFolder) -> RepairReport:
 
 def _copy_if_intact(folder: LabFolder, path: Path, new: Path) -> bool:
     """Copy a database to `new` if it exists and is intact; return whether it is."""
-    status = folder.status(path)
-    if status is None or not status.st_size:
+    if (status := folder.status(path)) is None or not status.st_size:
         return False
     try:
         with contextlib.closing(copied_store(folder, path)) as store:

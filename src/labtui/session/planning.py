@@ -171,8 +171,7 @@ def run_of(state: LabState, run_id: int) -> RunState:
     Raises:
         UsageError: when there is none.
     """
-    run = state.runs.get(run_id)
-    if run is None:
+    if (run := state.runs.get(run_id)) is None:
         raise failure("no-run", run=run_id)
     return run
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import Diagnosis, JobView, Outcome, RunSpec, Stream, plural
 from labtui.domain.run import RunFacts, RunRecord, planned_facts
-from labtui.domain.state import LabState, RunState, SubmissionState, new_run
+from labtui.domain.state import READ_STREAMS, LabState, RunState, SubmissionState, new_run
 from labtui.results.measured import NO_GPU_DOUBT, found_no_gpu
 from labtui.slurm.states import FINISHED, OUTCOMES, explain_reason, told_outcome
 from labtui.training_logs.diagnosis import join_streams, runs_of_job
@@ -62,10 +62,8 @@ class SubmissionReader:
         programs = tuple(dict.fromkeys(spec.program for spec in specs if spec.program is not None))
         facts = tuple(facts_of(spec) for spec in specs) if self._own_job_file else ()
         forms = [own_pattern(text) for text in patterns]
-        self._readers: dict[Stream, LogReader] = {
-            "out": LogReader(stream="out", plan=facts, patterns=forms, programs=programs),
-            "err": LogReader(stream="err", plan=facts, patterns=forms, programs=programs),
-        }
+        given: dict[str, Any] = {"plan": facts, "patterns": forms, "programs": programs}
+        self._readers = {stream: LogReader(stream=stream, **given) for stream in READ_STREAMS}
         self.parsed: dict[Stream, int] = dict.fromkeys(self._readers, 0)
         """How many bytes of each log were parsed."""
         self.ended = False
@@ -122,8 +120,7 @@ class SubmissionReader:
         runs = []
         for number in submission.run_ids:
             run = replace(new_run(submission, number), phase=state.runs[number].phase)
-            index = index_of.get(number)
-            if index is not None:
+            if (index := index_of.get(number)) is not None:
                 run = self._with_facts(run, parsed_runs[index], report.runs[index])
             elif report.mention and not report.runs and number == submission.run_ids[0]:
                 run = replace(run, started=True)  # its lines are about epochs, but not known ones
@@ -197,8 +194,7 @@ def match_runs(plan: Mapping[int, RunSpec], parsed_runs: Sequence[ParsedRun], fi
         trained = bool(parsed.epochs) or parsed.throughput is not None
         open_plans = {number: spec for number, spec in free.items() if spec != UNPLANNED or trained}
         fits = (number for number, spec in open_plans.items() if agrees(spec, parsed))
-        number = next(fits, None)
-        if number is not None:
+        if (number := next(fits, None)) is not None:
             del free[number]
             match.run_ids[index] = number
             continue
@@ -311,8 +307,7 @@ def with_slurm_outcome(run: RunState, job: JobView, *, began: bool) -> RunState:
 
     `began`: some run of the job had begun, so one that had not never will.
     """
-    outcome = told_outcome(job)
-    if outcome is None:
+    if (outcome := told_outcome(job)) is None:
         return run
     if began and not run.started and outcome in _NEVER_BEGAN:
         outcome = "unfinished"

@@ -154,8 +154,7 @@ def write_settings(path: Path, settings: Settings) -> None:
     for field in msgspec.structs.fields(Settings):
         table = "lab" if field.name in _LAB_KEYS else "cluster"
         section: Any = document.setdefault(table, tomlkit.table())
-        value = getattr(settings, field.name)
-        if value == field.default:
+        if (value := getattr(settings, field.name)) == field.default:
             section.pop(field.name, None)
         else:
             section[field.name] = list(value) if isinstance(value, tuple) else value
@@ -274,8 +273,7 @@ def known_record(folder: Path) -> _Record | None:
 
 def check_trust(folder: Path) -> LabError | None:
     """Why a lab folder (its resolved path) may only be read; None if this user made or trusted it."""
-    known = known_record(folder)
-    if known is not None and known == _record(folder):
+    if (known := known_record(folder)) is not None and known == _record(folder):
         return None
     return failure("trust-changed" if known else "not-trusted", path=folder, effect=effects_of(folder)[0])
 
@@ -334,9 +332,8 @@ def effects_of(folder: Path) -> tuple[str, ...]:
     try:
         name = read_settings(folder / SETTINGS_FILE).profile
         if is_outside(folder, name) and known_record(folder) is None:  # to look at it may be a connection
-            return (
-                f"It would connect where {name} says: a profile outside the folder, read once it is trusted.",
-            )
+            outside = "a profile outside the folder, read once it is trusted"
+            return (f"It would connect where {name} says: {outside}.",)
         settings, profile = load_named(folder, trusting=True)
         host, port, user, _ = _connection_facts(settings, profile)
     except LabError as error:

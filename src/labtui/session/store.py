@@ -121,8 +121,7 @@ class Store:
         """
         writer = records.Writer.here(self.path, follows)
         with self._transaction() as db:
-            last = self.writer()
-            if last is not None and writer.copied_from(last):
+            if (last := self.writer()) is not None and writer.copied_from(last):
                 original = last.path[: -len(self.path.name) - 1]
                 raise failure("copied-folder", path=original, host=last.host)
             row = (_WRITER, msgspec.json.encode(writer).decode())
@@ -151,11 +150,10 @@ class Store:
             db.executemany(records.KEEP_SUBMISSION, rows.items())
             db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_SEEN, records.with_checksum(seen)))
             for token, contents in (files or {}).items():
-                named = [(token, path, digest_of(data), data) for path, data in contents.items()]
-                blobs = [(digest, data) for _, _, digest, data in named]
-                db.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?)", blobs)
-                by_path = [row[:3] for row in named]
-                db.executemany("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?)", by_path)
+                for path, data in contents.items():
+                    digest = digest_of(data)
+                    db.execute("INSERT OR IGNORE INTO blobs VALUES (?, ?)", (digest, data))
+                    db.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?)", (token, path, digest))
         return tuple(rows)
 
     def write_readings(self, state: LabState, sources: Mapping[str, str]) -> None:
