@@ -110,8 +110,7 @@ class Connection:
             chain.close()
 
     def _transport(self) -> paramiko.Transport:
-        chain = self._chain
-        if chain is None or not chain.transport.is_active():
+        if (chain := self._chain) is None or not chain.transport.is_active():
             raise failure("no-connection", host=self.host)
         return chain.transport
 

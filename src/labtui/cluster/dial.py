@@ -25,7 +25,7 @@ import msgspec
 from labtui.cluster.keys import within
 from labtui.cluster.local_files import write_inside
 from labtui.cluster.login import Login, Memory
-from labtui.cluster.target import Endpoint, LoginQuestion, Prompter
+from labtui.cluster.target import Endpoint, LoginQuestion, Prompter, run_program
 from labtui.domain.errors import LabError, failure, os_errors
 
 if TYPE_CHECKING:
@@ -197,8 +197,6 @@ def _log_in(
 
 # --------------------------------------------------------------------------- host keys
 
-_KEYGEN_LIMIT_S = 20.0
-
 
 class KnownKey(msgspec.Struct, frozen=True):
     """A host's key in a known_hosts file; `source` names file and line."""
@@ -232,10 +230,7 @@ def _find_lines(path: Path, name: str) -> str:
     program = shutil.which("ssh-keygen")
     try:
         if program is not None:
-            words = [program, "-F", name, "-f", str(path)]
-            done = subprocess.run(
-                words, capture_output=True, timeout=_KEYGEN_LIMIT_S, check=False, stdin=subprocess.DEVNULL
-            )
+            done = run_program(program, "-F", name, "-f", str(path))
             if done.returncode in (0, 1):  # 1: the file has no such host
                 return done.stdout.decode("utf-8", "replace")
             raise OSError(done.stderr.decode("utf-8", "replace").strip())

@@ -312,8 +312,7 @@ def _read_placed(remote_dir: str, files: Sequence[PushFile], result: CommandResu
     if result.status == 0 and len(words) == len(files) and set(words) <= known:
         return [file for file, word in zip(files, words, strict=True) if word == "need"]
     stderr = result.err.strip()
-    refusal = classify(stderr)
-    if refusal.key == "quota":
+    if (refusal := classify(stderr)).key == "quota":
         raise RemoteFailure(refusal.sentence, refusal.hint, wait=True)
     said = (stderr.splitlines() or ["no reason given"])[-1]
     why = f"The files cannot be put on the cluster: {said}"

@@ -73,11 +73,9 @@ def choose_key(endpoint: Endpoint, prompter: Prompter) -> OfferedKey | None:
         wanted = endpoint.identity_files[0] if endpoint.identity_files else Path()
         raise failure("key-missing", path=wanted)
     for path in candidates:
-        held = _held(path, agent_keys)
-        if held is not None:
+        if (held := _held(path, agent_keys)) is not None:
             return _with_certificate(held, path, endpoint, f"{path} (held by the agent)")
-    private = [path for path in candidates if path.suffix != ".pub" and path.is_file()]
-    if private:
+    if private := [path for path in candidates if path.suffix != ".pub" and path.is_file()]:
         return _with_certificate(_load(private[0], endpoint, prompter), private[0], endpoint, str(private[0]))
     if candidates:
         raise failure("key-public", path=candidates[0])
@@ -202,11 +200,9 @@ def _with_certificate(key: Any, path: Path, endpoint: Endpoint, origin: str) -> 
     Raises:
         LoginRefused: the certificate has expired.
     """
-    file = certificate_of(path, key.asbytes(), endpoint)
-    if file is None:
+    if (file := certificate_of(path, key.asbytes(), endpoint)) is None:
         return OfferedKey(key, origin)
-    ends = certificate_end(file)
-    if ends is not None and ends <= datetime.now(UTC):
+    if (ends := certificate_end(file)) is not None and ends <= datetime.now(UTC):
         raise failure("certificate-over", path=file, time=f"{ends:%Y-%m-%d at %H:%M}")
     key.load_certificate(str(file))
     return OfferedKey(key, f"{origin} with the certificate {file}")
@@ -228,8 +224,7 @@ def certificate_of(path: Path, blob: bytes | None, endpoint: Endpoint) -> Path |
 
 def certificate_end(path: Path) -> datetime | None:
     """When the OpenSSH certificate in a file expires; None for never, and if there is none."""
-    certificate = _certificate(path)
-    if certificate is None or certificate.valid_before > _LATEST_S:
+    if (certificate := _certificate(path)) is None or certificate.valid_before > _LATEST_S:
         return None
     return datetime.fromtimestamp(certificate.valid_before, UTC)
 

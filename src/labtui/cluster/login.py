@@ -177,8 +177,7 @@ class Login(msgspec.Struct):
         else:
             if self.key_refused and self.endpoint.identity_configured and not self.prompts_answered:
                 text = f"{self._failure('key').sentence}\n{text}"
-            question = LoginQuestion(kind=kind, text=text, host=self.endpoint.host, echo=echo)
-            reply = self.prompter(question)
+            reply = self.prompter(LoginQuestion(kind=kind, text=text, host=self.endpoint.host, echo=echo))
         if reply is not None:
             self.prompts_answered += 1
             if kind == "password" and self.password is None:

@@ -196,22 +196,23 @@ def _ssh_settings(host: str, user: str, port: int | None, config_file: Path | No
     """The settings that ``ssh -G`` prints; empty if there is no ssh program."""
     if re.search(r"[\s\x00-\x1f]|^-", user):
         raise failure("bad-user", user=user)
-    program = shutil.which("ssh")
-    if program is None:
+    if (program := shutil.which("ssh")) is None:
         return {}
     options = {"-F": config_file, "-l": user, "-p": port}
     words = [word for option, value in options.items() if value for word in (option, str(value))]
     try:
-        answer = subprocess.run(
-            [program, "-G", *words, "--", host], capture_output=True, timeout=20, check=False,
-            stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+        answer = run_program(program, "-G", *words, "--", host)
     except (OSError, subprocess.TimeoutExpired) as problem:
         raise failure("ssh-fails", host=host, text=problem) from None
     if answer.returncode:
         lines = answer.stderr.decode("utf-8", "replace").strip().splitlines()
         raise failure("ssh-config", host=host, text=lines[-1] if lines else "ssh -G failed")
     return parse_ssh_settings(answer.stdout.decode("utf-8", "replace"))
+
+
+def run_program(*words: str) -> subprocess.CompletedProcess[bytes]:
+    """Run one of OpenSSH's programs, for at most 20 s. Raises OSError, TimeoutExpired."""
+    return subprocess.run(words, capture_output=True, timeout=20, check=False, stdin=subprocess.DEVNULL)
 
 
 def parse_ssh_settings(text: str) -> SshSettings:
