@@ -79,8 +79,7 @@ def _check_config(profile: Profile, hosts: Sequence[Endpoint]) -> Iterator[findi
 
 
 def _check_key(endpoint: Endpoint) -> findings.Check:
-    path = first_key(endpoint)
-    if path is None:
+    if (path := first_key(endpoint)) is None:
         if endpoint.identity_configured:
             return findings.judge("key", "missing", action="set-up-key", path=endpoint.identity_files[0])
         return findings.judge("key", "none", action="set-up-key")

@@ -304,8 +304,7 @@ def check_paths(
     if probe.free_kib is not None:
         full = probe.free_kib < 100 * 1024 or probe.free_inodes == 0
         yield judge("room", "full" if full else "fine", gib=probe.free_kib / 1024**2)
-    quota = parse_quota(probe.quota)
-    name, share = max(quota.items(), key=lambda item: item[1], default=("", 0.0))
+    name, share = max(parse_quota(probe.quota).items(), key=lambda item: item[1], default=("", 0.0))
     if share:
         seen = "full" if share >= 1 else "nearly" if share >= 0.95 else "fine"
         yield judge("quota", seen, name=name, percent=100 * share)

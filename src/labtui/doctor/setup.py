@@ -78,9 +78,8 @@ def make_key(path: Path, passphrase: str, comment: str) -> None:
 
 def send_key(public: str) -> Call[None]:
     """Add a public key to ``~/.ssh/authorized_keys`` unless it is there. Reading raises RemoteFailure."""
-    return Call(
-        name="send-key", script=shell_file("send-key"), arguments=(public,), limit_s=60, read=_check_sent
-    )
+    script = shell_file("send-key")
+    return Call(name="send-key", script=script, arguments=(public,), limit_s=60, read=_check_sent)
 
 
 def _check_sent(result: CommandResult) -> None:

@@ -181,8 +181,7 @@ def _check_learning_rates(ctx: _Context, check: schema.LearningRateCheck) -> Ite
         if run is None or not match.met:
             missing = "The learning rate is known once the run is done."
         elif (rate := run.spec.learning_rate if run.learning_rate is None else run.learning_rate) is None:
-            shown = _rate_in_script(run.spec.script, ctx.evidence)
-            if not shown:
+            if not (shown := _rate_in_script(run.spec.script, ctx.evidence)):
                 missing = f"Neither the log nor {spec.script} shows the learning rate of {spec.label}."
         elif math.isclose(rate, wanted, rel_tol=1e-6):
             shown = f"{rate:g}: {cite_run(run, ctx.evidence)}"

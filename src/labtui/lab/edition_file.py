@@ -179,10 +179,8 @@ def schema_problem(message: str, kind: type) -> Problem:
         listed = f"; it is one of {', '.join(words)}" if words else ""
         return place, f"{place_words} cannot be {value}{listed}."
     if match := re.fullmatch(r"Expected `str` matching regex '(.*)'", what.replace("\\\\", "\\")):
-        rules = [
-            schema["description"] for schema in _schemas(place, kind) if schema.get("pattern") == match[1]
-        ]
-        return place, f"`{_key(place)}` is {(*rules, 'written differently')[0]}."
+        rules = (each["description"] for each in _schemas(place, kind) if each.get("pattern") == match[1])
+        return place, f"`{_key(place)}` is {next(rules, 'written differently')}."
     if what.startswith("Expected"):
         plain = re.sub(r"`(\w+)[^`]*`", lambda found: _TYPES.get(found[1], found[1]), what)
         return place, f"{place_words} must be {plain.removeprefix('Expected ').replace(', got', ', not')}."

@@ -48,8 +48,7 @@ def task_of(edition: Edition, task_id: str) -> Task:
     """
     if task_id.endswith(".py"):
         raise failure("training-script", script=task_id)
-    task = edition.task(task_id)
-    if task is None:
+    if (task := edition.task(task_id)) is None:
         ids = [item.id for item in edition.tasks]
         digits = re.sub(r"\D", "", task_id)  # 5, 10,5 and 105 mean 10.5
         meant = next((one for one in ids if digits in (one.rpartition(".")[2], one.replace(".", ""))), "")

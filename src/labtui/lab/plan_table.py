@@ -116,9 +116,8 @@ def change_cell(row: PlanRow, column: str, text: str) -> PlanRow:
 
 def _timed(spec: RunSpec, program: Program, column: str, text: str) -> RunSpec:
     """A program's run with another number of processes, or another size."""
-    count = (
-        _whole_number(text, f"number of {program.counts}", 1, 100_000) if column == "gpus" else spec.processes
-    )
+    what = f"number of {program.counts}"
+    count = _whole_number(text, what, 1, 100_000) if column == "gpus" else spec.processes
     size = text.strip() if column == "batch" else spec.size
     if not re.fullmatch(PROGRAM["size"], size):
         raise failure("no-size", text=text)
@@ -142,8 +141,7 @@ def split_options(text: str) -> tuple[str, ...]:
 
 
 def _whole_number(text: str, what: str, low: int, high: int) -> int:
-    found = number(text.replace(",", ""))
-    if found is None:
+    if (found := number(text.replace(",", ""))) is None:
         raise UsageError(f"The {what} is a whole number, not {text.strip()!r}.")
     if not low <= found <= high:
         raise UsageError(f"The {what} is between {low:,} and {high:,}.")

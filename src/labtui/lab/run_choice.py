@@ -110,7 +110,7 @@ def existing_runs(
         if not evidence.sent(run) or other_kind or evidence.changed_since(run):
             continue
         same = _same_device(run, spec) and options(run.spec) == options(spec)
-        done = not _why_not(run, spec, check, spec.batch_size, evidence)
+        done = not _why_not(run, check, spec.batch_size, evidence)
         under_way = run.outcome is None and spec not in found
         if same and run.spec.epochs >= spec.epochs and (done or under_way):
             found[spec] = run
@@ -166,10 +166,9 @@ def runs_made(task: Task, state: LabState) -> tuple[RunState, ...]:
 
 def results_of(results: Results, runs: Collection[RunState]) -> Results:
     """The rows of any of these runs, with their baselines; each pools all of the lab's runs of its configuration."""
-    rows, programs = (
-        [row for row in rows if has_run(row, runs)] for rows in (results.rows, results.programs)
-    )
-    return replace(with_rows(results, with_baselines(results, rows)), programs=tuple(programs))
+    rows = [row for row in results.rows if has_run(row, runs)]
+    programs = tuple(row for row in results.programs if has_run(row, runs))
+    return replace(with_rows(results, with_baselines(results, rows)), programs=programs)
 
 
 def with_baselines(results: Results, rows: Iterable[ResultRow]) -> list[ResultRow]:
@@ -205,7 +204,7 @@ def _common_batch(specs: Sequence[RunSpec], check: RunsCheck, evidence: Evidence
     counts: dict[int, set[int]] = {}
     for run in evidence.state.runs.values():
         for index, spec in enumerate(specs):
-            done = _same_device(run, spec) and not _why_not(run, spec, check, None, evidence)
+            done = _same_device(run, spec) and not _why_not(run, check, None, evidence)
             if evidence.sent(run) and done:
                 counts.setdefault(run.spec.per_gpu_batch, set()).add(index)
     return max(counts, key=lambda batch: (len(counts[batch]), batch), default=None)
@@ -224,7 +223,7 @@ def _match(task: Task, spec: RunSpec, check: RunsCheck, evidence: Evidence, batc
         if other_batch and (run.task_id not in ("", task.id) or not tried or any(meant)):
             continue  # another task's or another planned run, or one that did not train, is no attempt at this one
         mark = evidence.state.mark_of(run)
-        why_not = _why_not(run, spec, check, wanted, evidence)
+        why_not = _why_not(run, check, wanted, evidence)
         if mark == "small" and (not why_not or run.outcome is None):
             why_not = "is a small run, no result of the lab."
         changed = evidence.changed_since(run)
@@ -237,7 +236,7 @@ def _match(task: Task, spec: RunSpec, check: RunsCheck, evidence: Evidence, batc
     return max(found, key=lambda item: item[:2])[2] if found else Match(task_id=task.id, spec=spec)
 
 
-def _why_not(run: RunState, spec: RunSpec, check: RunsCheck, batch: int | None, evidence: Evidence) -> str:
+def _why_not(run: RunState, check: RunsCheck, batch: int | None, evidence: Evidence) -> str:
     """Why a run of the right model and devices does not count, as words to follow its number; "" if it does."""
     read = run.epochs_read
     if batch is not None and run.spec.batch_size not in (0, batch):  # 0: no log names one

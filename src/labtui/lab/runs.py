@@ -275,8 +275,7 @@ class PublishedRow(RunSelector, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         RunSelector.__post_init__(self)
         for name in ("speedup", "efficiency", "acceleration", "tolerance", "first_tolerance"):
-            found = getattr(self, name)
-            if found is not None and found[0] > found[1]:
+            if (found := getattr(self, name)) is not None and found[0] > found[1]:
                 raise ValueError(f"`{name}` goes from low to high.")
         if self.efficiency is not None and self.efficiency[1] > 2:
             raise ValueError("`efficiency` is a fraction of 1, not a percentage.")

@@ -41,7 +41,5 @@ def fix_all(files: Mapping[str, bytes], findings: tuple[Finding, ...]) -> dict[s
 
 def rules_table() -> str:
     """The rules as a Markdown table, for the documentation."""
-    lines = ["| rule | what it sees | a finding |", "|---|---|---|"]
-    for rule in RULES.values():
-        lines.append(f"| `{rule.id}` | {rule.sentence} | {rule.severity} |")
-    return "\n".join(lines) + "\n"
+    rows = (f"| `{rule.id}` | {rule.sentence} | {rule.severity} |\n" for rule in RULES.values())
+    return "".join(("| rule | what it sees | a finding |\n", "|---|---|---|\n", *rows))

@@ -107,10 +107,8 @@ def _run_elsewhere(job: JobScript) -> Iterator[tuple[int, str]]:
         elif _BRINGS.search(command.text):
             return
         elif folder and (run := _RUNS.search(command.text)):
-            yield from (
-                (command.line, path)
-                for path in absolute_paths(f"{folder}/{run['script'].removeprefix('./')}")
-            )
+            script = f"{folder}/{run['script'].removeprefix('./')}"
+            yield from ((command.line, path) for path in absolute_paths(script))
 
 
 def _path_lines(context: ScriptContext, script: JobScript | PythonScript) -> Iterator[tuple[int, str, str]]:
@@ -219,8 +217,7 @@ def other_path(context: ScriptContext, script: JobScript | PythonScript) -> Iter
 def _other_accounts(
     context: ScriptContext, script: JobScript | PythonScript, number: int, code: str, comment: str
 ) -> Iterator[Hit]:
-    pattern = context.profile.account_pattern
-    if not pattern or not context.job_account:
+    if not (pattern := context.profile.account_pattern) or not context.job_account:
         return
     try:
         group = re.compile(rf"(?<![A-Za-z0-9])(?:{pattern})(?![A-Za-z0-9])")
@@ -289,8 +286,7 @@ def unchanged_copy(context: ScriptContext, script: PythonScript) -> Iterator[Hit
     if script.name in context.brought or script.name not in {run.script for run in runs}:
         return
     others = (name for name, text in sorted(context.files.items()) if text == script.text != "")
-    same = next((name for name in others if name != script.name), "")
-    if same:
+    if same := next((name for name in others if name != script.name), ""):
         effect = f"{script.name} is the same as {same}, so both run the same training."
         yield Hit(1, f"{effect} Make the change the task asks for.")
 

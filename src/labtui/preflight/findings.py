@@ -86,9 +86,8 @@ def _can_apply(lines: Sequence[str], edit: Edit) -> bool:
 
 def preview_fix(text: str, fix: Fix) -> str:
     """The change as a unified diff with two lines of context; "" if nothing would change."""
-    changed = apply_fix(text, fix)
-    names, (old, new) = (fix.file, f"{fix.file} (fixed)"), (text.split("\n"), changed.split("\n"))
-    return "\n".join(difflib.unified_diff(old, new, *names, lineterm="", n=2))
+    old, new = text.split("\n"), apply_fix(text, fix).split("\n")
+    return "\n".join(difflib.unified_diff(old, new, fix.file, f"{fix.file} (fixed)", lineterm="", n=2))
 
 
 def overridden(findings: Iterable[Finding], reasons: Mapping[FindingKey, str]) -> tuple[AcceptedFinding, ...]:
@@ -334,10 +333,9 @@ class Rule(msgspec.Struct, frozen=True):
             for script in getattr(context, over):
                 for line, effect, fix, severity in look(context, script):
                     text = script.lines[line - 1] if 0 < line <= len(script.lines) else ""
-                    found = {"rule": self.id, "severity": severity or self.severity, "file": script.name}
-                    yield Finding(
-                        **found, line=line, text=text.rstrip("\r"), effect=" ".join(effect.split()), fix=fix
-                    )
+                    said = {"text": text.rstrip("\r"), "effect": " ".join(effect.split())}
+                    kind = severity or self.severity
+                    yield Finding(rule=self.id, severity=kind, file=script.name, line=line, fix=fix, **said)
 
 
 RULES: dict[str, Rule] = {}
@@ -387,8 +385,7 @@ def code_of(line: str) -> str:
 
 def value_hit(job: JobScript, option: str, effect: str, new: str, *, title: str = "") -> Hit:
     """A hit for a wrong value of an option; the fix writes `new`, unless the value is from sbatch's command line."""
-    given = job.last(option)
-    if given is None or option in job.given:
+    if (given := job.last(option)) is None or option in job.given:
         return Hit(given.line if given else 1, effect)
     code = code_of(job.lines[given.line - 1])
     head, found, tail = code.rpartition(given.value)
@@ -403,7 +400,6 @@ def swap(job: JobScript, filled: Command, pattern: str, new: str, title: str) ->
     for number in range(command.line, min(command.end, len(job.lines)) + 1):
         line = job.lines[number - 1]
         code = without_comment(line)
-        changed = re.sub(pattern, new, code, count=1)
-        if changed != code:
+        if (changed := re.sub(pattern, new, code, count=1)) != code:
             return replace_line(job, number, changed + line[len(code) :], title)
     return None

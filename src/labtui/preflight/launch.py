@@ -132,8 +132,7 @@ def var_blank(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """
     for command in job.commands:
         line = job.lines[command.line - 1]
-        match = _BAD_ASSIGNMENT.match(line)
-        if match is not None:
+        if (match := _BAD_ASSIGNMENT.match(line)) is not None:
             effect = "With a space beside = bash runs this as a command; the variable stays empty."
             fixed = line[: match.start("gap")] + "=" + line[match.end("gap") :]
             yield Hit(command.line, effect, replace_line(job, command.line, fixed, "remove the space"))

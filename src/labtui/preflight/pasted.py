@@ -41,8 +41,7 @@ def pasted_in_shell(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """
     for number, line in job.code:
         code = code_of(line)
-        fixed = _replace_characters(code)
-        if fixed != code:
+        if (fixed := _replace_characters(code)) != code:
             fix = replace_line(job, number, fixed + line[len(code) :], _TITLE)
             yield Hit(number, _pasted_effect(code), fix, "warning" if PRINTS.match(code) else None)
 
@@ -52,8 +51,7 @@ def pasted_in_python(_context: ScriptContext, script: PythonScript) -> Iterator[
     """Only where the program does not parse: in a string any character is meant."""
     for number, line in enumerate(script.lines if isinstance(script.parsed, Exception) else (), 1):
         code = line.partition("#")[0]
-        fixed = code.translate(_QUOTES).translate(_INVISIBLE)
-        if fixed != code:
+        if (fixed := code.translate(_QUOTES).translate(_INVISIBLE)) != code:
             fix = replace_line(script, number, fixed + line[len(code) :], _TITLE)
             yield Hit(number, _pasted_effect(code), fix)
 
@@ -90,8 +88,7 @@ def lone_dashes(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
         code = code_of(line)
         after = re.search(r"^#SBATCH\b|\.py\b", code)
         start = len(code) if after is None or PRINTS.match(code) else after.start()
-        fixed = _sub(_LONE, lambda _: "--", code, start)
-        if fixed != code:
+        if (fixed := _sub(_LONE, lambda _: "--", code, start)) != code:
             effect = "The space parts the dashes from the option's name; the program refuses both."
             fix = replace_line(job, number, fixed + line[len(code) :], "remove the space after the dashes")
             yield Hit(number, effect, fix)
@@ -103,8 +100,7 @@ def crlf(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 
     In job scripts and shell helpers; Python does not mind.
     """
-    ends = [(n, line) for n, line in enumerate(job.lines, 1) if line.endswith("\r")]
-    if ends:
+    if ends := [(n, line) for n, line in enumerate(job.lines, 1) if line.endswith("\r")]:
         effect = "Windows line endings: sbatch refuses them, and bash reads the \\r as part of a word."
         lines = {n: (line.rstrip("\r"),) for n, line in ends}
         yield Hit(ends[0][0], effect, change(job, "use LF line endings", lines))
@@ -192,8 +188,7 @@ def _fill(context: ScriptContext, line: str, hole: str) -> tuple[str, str]:
 
 def _reservation(context: ScriptContext, line: str, hole: str) -> tuple[str, str]:
     """The line with the plan's reservation, or without the option if there is none; and a title for that."""
-    name = context.draft.reservation if context.draft else ""
-    if name:
+    if name := context.draft.reservation if context.draft else "":
         return line.replace(hole, name), f"write {name}"
     rest = re.sub(rf"\s+--reservation[=\s]\s*{re.escape(hole)}", "", line)
     alone = re.fullmatch(r"#SBATCH\s*(?:#.*)?", rest)
