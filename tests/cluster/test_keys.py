@@ -263,8 +263,7 @@ def test_the_server_is_asked_for_a_type_we_know(tmp_path):
     offered = ("ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512", "rsa-sha2-256")
     (tmp_path / "known").write_text("h ssh-rsa AAAAB3NzaC1yc2E=\n")
     here = Endpoint(alias="h", host="h", port=22, user="me", known_hosts=(tmp_path / "known",))
-    known = known_keys(here)
-    assert preferred_types(known, offered)[:2] == ("rsa-sha2-512", "rsa-sha2-256")
+    assert preferred_types(known_keys(here), offered)[:2] == ("rsa-sha2-512", "rsa-sha2-256")
     assert preferred_types((), offered) == offered
 
 

@@ -74,23 +74,20 @@ def test_without_the_ssh_program_what_is_named_counts_alone(tmp_path, monkeypatc
     assert (found.host, found.user, found.port, found.identity_files) == ("mn5", "me", 2222, (Path("/k"),))
 
 
-def test_the_profiles_hosts_in_turn(tmp_path):
+def test_the_profiles_hosts_in_turn_and_none_is_a_sentence(tmp_path):
     (tmp_path / "config").write_text(CONFIG)
     profile = Profile(id="x", title="x", login_hosts=("one.example", "two.example"), user="u", port=77)
     overrides = Overrides(config_file=tmp_path / "config")
     found = [(item.host, item.user, item.port) for item in resolve_hosts(profile, overrides)]
     assert found == [("one.example", "u", 77), ("two.example", "u", 77)]
+    with pytest.raises(UsageError, match="No login host"):
+        resolve_hosts(Profile(id="x", title="x", login_hosts=()))
 
 
 @pytest.mark.parametrize("user", ["a b", "me\nProxyCommand touch x", "\t"])
 def test_a_user_name_is_one_word(tmp_path, user):
     with pytest.raises(UsageError, match="not a user name"):
         endpoint(tmp_path, "plain.example", user=user)
-
-
-def test_no_host_is_a_sentence():
-    with pytest.raises(UsageError, match="No login host"):
-        resolve_hosts(Profile(id="x", title="x", login_hosts=()))
 
 
 @pytest.mark.parametrize(("text", "parts"), [
@@ -100,14 +97,9 @@ def test_no_host_is_a_sentence():
 ])  # fmt: skip
 def test_addresses(text, parts):
     assert split_address(text) == parts
-
-
-@pytest.mark.parametrize("text", [
-    "", "-oProxyCommand=touch x", "a b", "host;id", "$(id)", "host:port", "-l@host", "a'b", "h\nh", "me@",
-])  # fmt: skip
-def test_words_that_are_no_host(text):
-    with pytest.raises(UsageError):
-        split_address(text)
+    for odd in ("", "-oProxyCommand=x", "a b", "h;id", "$(id)", "h:port", "-l@host", "a'b", "h\nh", "me@"):
+        with pytest.raises(UsageError):
+            split_address(odd)
 
 
 @pytest.mark.parametrize("name", list_profiles())

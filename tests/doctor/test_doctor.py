@@ -60,14 +60,11 @@ def test_every_finding_has_a_status_and_what_is_wrong_a_fix():
             assert bool(fix) or status not in ("warning", "problem"), where
 
 
-def test_clocks():
+def test_clocks_and_slurm_itself():
     assert findings.check_clock(1000.0, 1003.0).status == "ok"
     assert "behind" in findings.check_clock(2000.0, 1000.0).sentence
     assert findings.check_clock(None, 1000.0).status == "skipped"
     assert "fast on purpose" in findings.check_clock(1251.0, 1000.0, practice=True).sentence
-
-
-def test_slurm_itself():
     assert findings.worst_status(list(findings.check_slurm(probe()))) == "ok"
     assert statuses(findings.check_slurm(probe(version=None)))["slurm-version"] == "warning"
     bad = probe(missing=("x",), version=(17, 2), queue_problem="timed out", accounting_problem="refused")

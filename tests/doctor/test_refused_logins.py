@@ -44,9 +44,8 @@ def test_doctor_and_a_password_login_name_the_same_trouble(student, cluster, tmp
     assert set(found) == {reason} and words in found[reason]["sentence"]
     assert "bsc.es" not in found[reason]["fix"], "the test cluster is no host of the site"
     person = Person(password=student.password)
-    line = connection(
-        tmp_path, port=student.pam_port, user=student.user, host_key=student.host_key, person=person
-    )
+    where = {"port": student.pam_port, "user": student.user, "host_key": student.host_key}
+    line = connection(tmp_path, person=person, **where)
     with pytest.raises((LoginRefused, CannotConnect)) as caught:
         line.connect()
     assert caught.value.reason == reason
@@ -57,9 +56,8 @@ def test_doctor_and_a_password_login_name_the_same_trouble(student, cluster, tmp
 def test_file_transfer_names_the_password(student, cluster, tmp_path):
     """sshd opens no SFTP for a password that must be changed, and says why to a command only."""
     cluster.set_account(must_change_password=True)
-    line = connection(
-        tmp_path, port=student.pam_port, user=student.user, key=student.key, host_key=student.host_key
-    )
+    where = {"port": student.pam_port, "user": student.user, "host_key": student.host_key}
+    line = connection(tmp_path, key=student.key, **where)
     line.connect()
     with contextlib.closing(line), pytest.raises(LoginRefused) as caught:
         line.ping(5.0)
@@ -134,10 +132,9 @@ def set_up(student: Student, tmp_path: Path) -> Callable[..., KeySetup]:
     """Sets up the key in `path` for the student, who types `password`."""
     config = tmp_path / "config"
     config.write_text("Host *\n  IdentityAgent none\n  IdentityFile none\n")
-    known = tmp_path / "known_hosts"
     overrides = Overrides(
         port=student.port, user=student.user, host_key=student.host_key, config_file=config,
-        known_hosts=(), own_known_hosts=known,
+        known_hosts=(), own_known_hosts=tmp_path / "known_hosts",
     )  # fmt: skip
 
     def run(path: Path, passphrase: str = "", password: str = student.password) -> KeySetup:

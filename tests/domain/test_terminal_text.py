@@ -25,8 +25,7 @@ LETTERS = st.characters(max_codepoint=0x33FF, categories=("L", "N", "P", "S", "Z
 @example("\u1160 \u3164 \u268c")  # fillers without a width, and a sign that newer tables call wide
 def test_any_text_becomes_ascii_of_the_same_width(text):
     shown = ascii_text(text)
-    assert shown.isascii()
-    assert cell_len(shown) == cell_len(text)
+    assert shown.isascii() and cell_len(shown) == cell_len(text)
 
 
 def test_the_environment_asks_for_it_and_no_file_name_ends_in_a_dot():

@@ -80,9 +80,8 @@ def test_a_run_of_another_task_or_without_an_epoch_says_nothing_of_a_batch(lacks
     assert "ResNet50 · 2 GPUs: not run yet." in [item.missing for item in box.items]
     chapter = load_edition("hpc4ai-ch11")  # plans the same run with four batches
     others = with_runs(full(chapter), lambda run: None if run.spec.batch_size == 64 else run)
-    assert (
-        check("11.2", others, chapter).missing == "custom · tiny-224 · 1 GPU (batch 64; tf32): not run yet."
-    )
+    missing = check("11.2", others, chapter).missing
+    assert missing == "custom · tiny-224 · 1 GPU (batch 64; tf32): not run yet."
 
 
 @pytest.mark.parametrize(("kept", "status"), [("10.5", "open"), ("10.6", "partial")])
@@ -139,8 +138,7 @@ def test_of_two_batches_the_one_tried_on_all_sizes_counts():
     other = replace(run, run_id=99, spec=replace(run.spec, batch_size=1536))
     state = replace(evidence.state, runs=evidence.state.runs | {99: other})
     box = check("10.6", replace(evidence, state=state))
-    assert box.status == "done"
-    assert any("per GPU: 1,024 on 1 GPU, 1,024 on 2 GPUs" in item.evidence for item in box.items)
+    assert box.done and any("per GPU: 1,024 on 1 GPU, 1,024 on 2 " in item.evidence for item in box.items)
 
 
 def test_the_rate_in_the_log_decides_and_without_one_the_script_is_read():
@@ -151,8 +149,7 @@ def test_the_rate_in_the_log_decides_and_without_one_the_script_is_read():
     text = b"import tensorflow as tf\nopt = tf.keras.optimizers.SGD(0.01*n_gpus)\n"
     evidence = with_runs(sent_with({"ResNet50.py": text}), lambda run: replace(run, learning_rate=None))
     box = check("10.5", evidence)
-    assert box.status == "done"
-    assert any("scripts/ResNet50.py, line 2: opt = " in item.evidence for item in box.items)
+    assert box.done and any("scripts/ResNet50.py, line 2: opt = " in item.evidence for item in box.items)
 
 
 def test_a_changed_script_makes_the_box_stale_and_another_run_fresh():
@@ -230,9 +227,8 @@ def test_practice_ticks_as_practice_and_a_real_run_goes_before_it():
 def test_every_chart_is_asked_for_by_name():
     evidence = full()
     kept = tuple(e for e in evidence.exports if e.chart != "efficiency")
-    assert (
-        check("10.5", replace(evidence, exports=kept)).missing == "Export the efficiency chart of ResNet50."
-    )
+    unexported = check("10.5", replace(evidence, exports=kept))
+    assert unexported.missing == "Export the efficiency chart of ResNet50."
     only_one = tuple(replace(e, models=("ResNet50",)) for e in evidence.exports)
     assert "of ResNet50 and ResNet152" in check("10.7", replace(evidence, exports=only_one)).missing
     unnamed = (*kept, ExportFact(path="plots/efficiency.svg", chart="efficiency"))
@@ -350,8 +346,7 @@ def test_a_surprise_is_a_note_with_its_source_and_no_failure():
 
 
 def test_exercise_12_wants_the_job_killed_and_an_accuracy_reached():
-    edition = load_edition("sa-miri-2021-ex12")
-    evidence = full(edition)
+    evidence = full(edition := load_edition("sa-miri-2021-ex12"))
     assert check("3", evidence, edition).status == "done"
     edited = {**evidence.scripts, "ResNet50_seq.py": FileFact("ResNet50_seq.py", b"# edited")}
     failed = {"phase": RunPhase.FAILED}
@@ -360,8 +355,7 @@ def test_exercise_12_wants_the_job_killed_and_an_accuracy_reached():
     rows = View(state=killed.state, edition=edition, checks={"3": outdated}).tasks
     (line,) = (row for row in rows if row.task_id == "3")
     assert (outdated.status, line.live) == ("stale", None), "it ended as it was to end"
-    survived = with_runs(evidence, lambda run: replace(run, outcome="completed"))
-    box = check("3", survived, edition)
+    box = check("3", with_runs(evidence, lambda run: replace(run, outcome="completed")), edition)
     assert "this task wants one that was stopped by its time limit or was cancelled" in box.missing
 
     def dull(run):
@@ -382,15 +376,12 @@ def test_exercise_12_wants_the_job_killed_and_an_accuracy_reached():
 
 
 def test_the_laws_need_three_sizes():
-    edition = load_edition("sa-miri-2025-pg")
-    evidence = full(edition)
+    evidence = full(edition := load_edition("sa-miri-2025-pg"))
     box = check("10.11", evidence, edition)
     assert box.status == "done" and any("serial fraction" in item.evidence for item in box.items)
     alone = with_runs(evidence, lambda r: None if r.spec.model == "ResNet101" and r.spec.n_gpus > 2 else r)
-    assert any(
-        "needs ResNet101 on three sizes, one GPU among" in i.missing
-        for i in check("10.11", alone, edition).items
-    )
+    missing = [item.missing for item in check("10.11", alone, edition).items]
+    assert any("needs ResNet101 on three sizes, one GPU among" in each for each in missing)
 
 
 def test_progress_counts_tasks_and_names_the_first_that_is_not_done_also_of_a_fresh_folder():

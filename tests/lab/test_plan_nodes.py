@@ -58,11 +58,16 @@ def test_srun_can_start_the_processes_in_place_of_torchrun():
     for line in ("--nodes=2", "--ntasks-per-node=4", "--gres=gpu:4", "--cpus-per-task=20"):
         assert f"\n#SBATCH {line}\n" in script
     assert "torchrun" not in script.partition("# ---- The trainings.")[2]
-    one_node = replace(TASK, sweeps=(sweep(8, form="task-per-gpu"),))
-    lab = replace(LAB, tasks=(one_node,))
+    lab = replace(LAB, tasks=(replace(TASK, sweeps=(sweep(8, form="task-per-gpu"),)),))
     for form, started in ((None, "task-per-gpu"), ("torchrun", "torchrun"), ("one-job", "task-per-gpu")):
         (made,) = task_drafts(lab, "12.2", MN5, replace(OVER, form=form))
         assert (made.form, made.runs[0].launcher) == (started, started)
+    usual = task_drafts(LAB, "12.2", MN5, OVER)
+    by_srun = task_drafts(LAB, "12.2", MN5, replace(OVER, form="task-per-gpu"))
+    assert drafts_from(rows_of(usual), usual, "task-per-gpu", LAB, MN5) == by_srun
+    assert drafts_from(rows_of(by_srun), by_srun, "torchrun", LAB, MN5) == usual
+    assert drafts_from(rows_of(usual), usual, "torchrun", LAB, MN5) == usual
+    assert forms_of(by_srun) == ("task-per-gpu", "torchrun")
 
 
 def test_a_sweep_on_one_gpu_can_be_one_job():
@@ -83,15 +88,6 @@ def test_a_sweep_on_one_gpu_can_be_one_job():
     context = JobContext(token="lt000001", edition="e", practice=False, user="u")
     script = job_script(replace(job, job_name="vit-lt000001"), MN5, context, read_template("one-job"))
     assert script.count("torchrun --standalone --nproc_per_node=1 pytorch/train_ddp.py") == 3
-
-
-def test_what_torchrun_starts_srun_can_start_too():
-    usual = task_drafts(LAB, "12.2", MN5, OVER)
-    by_srun = task_drafts(LAB, "12.2", MN5, replace(OVER, form="task-per-gpu"))
-    assert drafts_from(rows_of(usual), usual, "task-per-gpu", LAB, MN5) == by_srun
-    assert drafts_from(rows_of(by_srun), by_srun, "torchrun", LAB, MN5) == usual
-    assert drafts_from(rows_of(usual), usual, "torchrun", LAB, MN5) == usual
-    assert forms_of(by_srun) == ("task-per-gpu", "torchrun")
 
 
 def test_a_programs_sizes_share_a_job_as_far_as_they_share_nodes():

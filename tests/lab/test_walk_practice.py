@@ -22,10 +22,8 @@ pytestmark = pytest.mark.slow
 MICRO = published("chapter12.toml")["tables"][0]
 PUBLISHED_WORKERS = (2163, 3871, 6953, 10818, 10881, 10746, 10496)
 """Images per second of table 11.3, with 1, 2, 4, 8, 10, 16 and 20 workers."""
-KINDS = {
-    "TensorFlow": "hpc4ai-ch10", "PyTorch": "hpc4ai-ch15", "MPI": "hpc4ai-ch4",
-    "learning rates": "thesis-2019",
-}  # fmt: skip
+KINDS = {"TensorFlow": "hpc4ai-ch10", "PyTorch": "hpc4ai-ch15", "MPI": "hpc4ai-ch4"}
+KINDS |= {"learning rates": "thesis-2019"}
 """An edition of each kind of program."""
 ONE_AT_A_TIME = "hpc4ai-ch10"
 """Walked through the debug queues: one job of a user at a time, two hours at most, a minute of ours."""

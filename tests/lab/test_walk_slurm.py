@@ -54,9 +54,7 @@ def test_a_task_from_plan_to_tick(cluster, student, tmp_path, name, task_id):
         assert walk.boxes(session)[task_id].status == "stale"
 
 
-TICK, OWN_PROGRAM = (
-    Path(__file__).with_name(f"tick.{kind}").read_text(encoding="utf-8") for kind in ("c", "toml")
-)
+TICK, OWN_PROGRAM = (Path(__file__).with_name(f"tick.{kind}").read_text("utf-8") for kind in ("c", "toml"))
 PI = (Path(__file__).parents[2] / "remote" / "pi" / "pi_mpi.c").read_text(encoding="utf-8")
 PROGRAMS = {
     "cc": ("srun", "size {size} on {processes} processes: {milliseconds} ms", TICK),

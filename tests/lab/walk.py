@@ -59,14 +59,12 @@ def submit(session: Session, task_id: str, overrides: PlanOverrides | None = Non
     task = task_of(session.edition, task_id)
     if not any("time-limit" in check.outcomes for check in task.checks if isinstance(check, RunsCheck)):
         wanted = replace(wanted, time_limit_minutes=PATIENT_MINUTES[wanted.qos])
-    for draft in session.drafts(task_id, wanted):
+    drafts = session.drafts(task_id, wanted)
+    for draft in drafts:
         errors = [f for f in session.preview(draft).findings if f.severity == "error"]
         assert not errors, errors
         session.submit(draft)
-    wait_until(
-        lambda: len(session.state.submissions) > len(before) or not session.drafts(task_id, wanted),
-        what="a submission",
-    )
+    wait_until(lambda: len(session.state.submissions) > len(before) or not drafts, what="a submission")
     return [token for token in session.state.submissions if token not in before]
 
 

@@ -84,9 +84,8 @@ def test_nobody_elses_command_reaches_the_controller(cluster):
     control = cluster._ssh.environment["LABTUI_PRACTICE_CONTROL"]
     for wrong, words in (("", "JOBID"), ("x", "The practice cluster is no longer running.")):
         environment = {**cluster._ssh.environment, "LABTUI_PRACTICE_CONTROL": control + wrong}
-        done = subprocess.run(
-            [cluster.layout.programs / "squeue"], env=environment, capture_output=True, text=True, timeout=240
-        )
+        squeue = [cluster.layout.programs / "squeue"]
+        done = subprocess.run(squeue, env=environment, capture_output=True, text=True, timeout=240)
         assert (done.returncode != 0) == bool(wrong) and words in (done.stderr if wrong else done.stdout)
 
 
@@ -181,10 +180,8 @@ def test_a_kept_cluster_goes_on_with_its_jobs_accounting_and_clock(tmp_path, how
     again = submit_here(first, b"#!/bin/sh\n/bin/sleep 600\n", requeue="")
     waiting = submit_here(first, b"#!/bin/sh\necho $MINE $LABTUI_PRACTICE_X > waited\n", hold="")
     jobs = first.controller.jobs
-    wait_until(
-        lambda: jobs[over].finished and jobs[running].state == jobs[again].state == "RUNNING",
-        what="two jobs to run",
-    )
+    run = lambda: jobs[over].finished and jobs[running].state == jobs[again].state == "RUNNING"  # noqa: E731
+    wait_until(run, what="two jobs to run")
     text = run_program(first, "sacct", *SACCT, str(over))
     assert text[1].startswith(f"{over}|FAILED|")
     if how == "killed":

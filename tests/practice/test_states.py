@@ -68,9 +68,8 @@ class SlurmUse(RuleBasedStateMachine):
         before = set(self.control.jobs)
         try:
             request = build_request(options, name="job", work_dir="/home/x", site=SITE)
-            job = self.control.submit(
-                request, script=b"#!/bin/sh\n", arguments=(), environment={}, now=self.now
-            )
+            sent = {"script": b"#!/bin/sh\n", "arguments": (), "environment": {}}
+            job = self.control.submit(request, **sent, now=self.now)
         except Refused:
             assert set(self.control.jobs) == before
         else:
@@ -160,8 +159,7 @@ def submitted(control, qos="gp_training", *, now=0.0, **options):
 
 
 def test_a_job_that_does_not_stop_at_its_time_limit_is_killed():
-    runner = Runner()
-    control = Controller(SITE, runner)
+    control = Controller(SITE, runner := Runner())
     job = submitted(control)
     control.advance(10.0)
     control.advance(69.0)
@@ -176,9 +174,7 @@ def test_a_job_that_does_not_stop_at_its_time_limit_is_killed():
 
 
 def test_no_more_scripts_run_at_once_than_the_laptop_bears():
-    site = practice_site()
-    runner = Runner()
-    control = Controller(site, runner)
+    control = Controller(site := practice_site(), runner := Runner())
     jobs = [submitted(control, time="10") for _ in range(45)]
     control.advance(60.0)
     assert len(runner.running) == site.max_jobs == 32, "112 CPUs would bear all of them"

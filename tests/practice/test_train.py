@@ -29,9 +29,8 @@ def test_a_task_is_really_trained_and_marked_practice(tmp_path):
         with Session.open(lab.path) as session:
             for draft in session.drafts("10.4"):
                 session.submit(draft).result(240)
-            wait_until(
-                lambda: all(r.outcome for r in session.state.runs.values()), what="runs", deadline_s=900
-            )
+            over = lambda: all(run.outcome for run in session.state.runs.values())  # noqa: E731
+            wait_until(over, what="runs", deadline_s=900)
             logs = [session.log_path(token, "out") for token in session.state.submissions]
             text = "".join(path.read_text() for path in logs if path is not None)
             assert all(run.phase is RunPhase.DONE for run in session.state.runs.values()), text[-3000:]

@@ -31,8 +31,7 @@ def test_broken_file_is_named_and_its_fix_changes_nothing_twice(case):
     assert hits, [f.rule for f in look(case, files)]
     for hit in hits:
         lines = files[hit.file].decode("utf-8", "surrogateescape").split("\n")
-        assert 1 <= hit.line <= len(lines)
-        assert hit.text == lines[hit.line - 1].rstrip("\r")
+        assert 1 <= hit.line <= len(lines) and hit.text == lines[hit.line - 1].rstrip("\r")
         assert hit.effect.endswith(".")
         assert hit.severity == (case.severity or RULES[case.rule].severity)
     assert all((hit.fix is not None) == case.fixable for hit in hits)
@@ -42,10 +41,8 @@ def test_broken_file_is_named_and_its_fix_changes_nothing_twice(case):
         fix = hits[0].fix
         text = files[fix.file].decode("utf-8", "surrogateescape")
         once = apply_fix(text, fix)
-        assert once != text
-        assert apply_fix(once, fix) == once
-        assert preview_fix(text, fix).startswith("--- ")
-        assert preview_fix(once, fix) == ""
+        assert once != text and apply_fix(once, fix) == once
+        assert preview_fix(text, fix).startswith("--- ") and preview_fix(once, fix) == ""
         files = {**files, fix.file: once.encode("utf-8", "surrogateescape")}
         hits = [f for f in look(case, files) if f.rule == case.rule]
     assert not case.fixable or not hits
@@ -87,8 +84,7 @@ def test_the_page_says_which_findings_have_no_fix():
 
 
 def test_a_reservation_of_the_folder_fills_its_placeholder():
-    case = next(c for c in BROKEN if "--reservation" in c.name)
-    files = case.files()
+    files = next(case for case in BROKEN if "--reservation" in case.name).files()
     booked = replace(draft(), reservation="class-1")
     found = next(f for f in preflight(files, booked, PROFILE, ACCOUNT) if f.rule == "placeholder")
     assert "--reservation=class-1\n" in apply_fix(files["job.slurm"].decode(), found.fix)
@@ -100,18 +96,14 @@ def test_all_fixes_of_a_pasted_job_leave_a_clean_one():
     text = files["job.slurm"].decode()
     text = text.replace("--gres=gpu:4", "--gres gpu: 4").replace(ACCOUNT, "nct_325").replace("--nv ", "")
     text = text.replace("--time 01:15:00", "--time 00:15").replace("#SBATCH --nodes", "#SBATCH —nodes")
-    text = text.replace("--epochs 5 --batch_size 2048", "-- epochs 1 -- batch_size 2048").replace(
-        "\n", "\r\n"
-    )
-    files["job.slurm"] = text.encode()
+    text = text.replace("--epochs 5 --batch_size 2048", "-- epochs 1 -- batch_size 2048")
+    files["job.slurm"] = text.replace("\n", "\r\n").encode()
     severities = [found.severity for found in preflight(files, draft(), PROFILE, ACCOUNT)]
     assert severities == sorted(severities) and set(severities) == {"error", "warning"}
     for _ in range(8):
-        findings = preflight(files, draft(), PROFILE, ACCOUNT)
-        files = fix_all(files, findings)
+        files = fix_all(files, preflight(files, draft(), PROFILE, ACCOUNT))
     assert preflight(files, draft(), PROFILE, ACCOUNT) == ()
-    assert b"--nv" in files["job.slurm"]
-    assert b"\r" not in files["job.slurm"]
+    assert b"--nv" in files["job.slurm"] and b"\r" not in files["job.slurm"]
 
 
 def test_other_job_scripts_in_the_folder_do_not_stop_a_submission():
@@ -137,9 +129,7 @@ def test_the_paths_worth_asking_the_cluster_about():
     assert {f.rule for f in gone} == {"path-missing"}
     files["job.slurm"] += b"\nX=/gpfs/own\npython my.py --data $X/\npython my.py --data_dir /tmp/unpacked\n"
     files["job.slurm"] += b"python3 /tmp/a.py\nsingularity run c.sif python /b.py\nsrun -n1 python ~/c.py\n"
-    files["job.slurm"] += (
-        b"source ~/env/bin/activate\npython -m venv ~/new\n. ~/new/bin/activate\nsource set.sh\n"
-    )
+    files["job.slurm"] += b"source ~/env/bin/activate\npython -m venv ~/new\n. ~/new/bin/activate\n. set.sh\n"
     files["job.slurm"] += b"cd ~/lab && python ./d.py\ncd /gpfs/e\npython f.py\ncd g && python h.py\n"
     files["job.slurm"] += b"cd /i && cp j.py .\npython j.py"
     asked = {*paths, "/gpfs/own", "c.py", "env/bin/activate", "lab/d.py", "/gpfs/e/f.py"}

@@ -111,8 +111,7 @@ def test_nothing_is_sent_while_the_look_up_cannot_answer(bench):
     bench.session.submit(draft())
     bench.run(90, lambda: bench.cluster.count("find_token") == 2)
     assert only(bench).status is SubmissionStatus.UNKNOWN
-    assert "not known yet" in only(bench).sentence
-    assert bench.cluster.count("submit") == 1
+    assert "not known yet" in only(bench).sentence and bench.cluster.count("submit") == 1
     assert bench.session.state.runs[1].phase is RunPhase.UNKNOWN
 
 

@@ -55,8 +55,7 @@ def test_a_shorter_file_and_one_of_other_bytes_begin_a_new_segment(copy, new_siz
     log.step(cluster)
     cluster.clock.sleep(1)
     cluster.put("1", b"y" * new_size)
-    assert log.step(cluster).restarted
-    assert log.local.read_bytes() == b"x" * 100
+    assert log.step(cluster).restarted and log.local.read_bytes() == b"x" * 100
 
 
 def test_after_a_break_the_beginning_is_compared_too(copy):
@@ -92,8 +91,7 @@ def test_a_file_that_shrinks_between_two_questions_is_asked_for_again(copy):
     cluster.write("1", b"x" * 5000)
     read = cluster.read
     cluster.read = lambda path, offset, limit: b""  # type: ignore[method-assign]
-    assert log.step(cluster).behind
-    assert log.local.read_bytes() == b"x" * 5000
+    assert log.step(cluster).behind and log.local.read_bytes() == b"x" * 5000
     cluster.read = read  # type: ignore[method-assign]
     log.step(cluster)
     assert log.size == 10_000
@@ -102,8 +100,7 @@ def test_a_file_that_shrinks_between_two_questions_is_asked_for_again(copy):
 def test_what_the_disk_took_stays_a_prefix(copy, monkeypatch):
     log, cluster = copy
     cluster.write("1", b"abc" * 1000)
-    write = os.write
-    taken = []
+    write, taken = os.write, []
 
     def full_disk(handle: int, data: bytes) -> int:
         if taken:
@@ -128,8 +125,7 @@ def test_what_came_before_a_break_stays(copy, problem):
     cluster.fail("piece", problem)
     with pytest.raises(type(problem)):
         log.step(cluster)
-    assert 0 < log.size < len(content)
-    assert content.startswith(log.local.read_bytes())
+    assert 0 < log.size < len(content) and content.startswith(log.local.read_bytes())
     cluster.connected = True
     assert log.step(cluster).grown == len(content) - 6000
     assert log.local.read_bytes() == content
@@ -141,6 +137,5 @@ def test_a_quick_look_leaves_a_file_that_is_another_one_to_a_whole_look(copy, ne
     cluster.write("1", b"x" * 2000)
     log.step(cluster)
     cluster.put("1", new)
-    assert log.glance(cluster) is None
-    assert log.local.read_bytes() == b"x" * 2000
+    assert log.glance(cluster) is None and log.local.read_bytes() == b"x" * 2000
     assert log.step(cluster).restarted

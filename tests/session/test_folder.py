@@ -65,20 +65,15 @@ def test_a_wrong_value_in_a_profile_names_file_key_and_kind(tmp_path):
     path, good = tmp_path / "cluster.toml", 'id = "x"\ntitle = "X"\nlogin_hosts = ["h"]\n'
     for line, told in (
         ('gpus_per_node = "four"', "gpus_per_node must be a whole number, not text."),
-        (
-            '[[queues]]\nname = "q"\nmax_minutes = ""',
-            "queue 1, max_minutes must be a whole number, not text.",
-        ),
+        ('[[queues]]\nmax_minutes = ""', "queue 1, max_minutes must be a whole number, not text."),
         ('[launch]\nruntime = "a"', "launch, runtime cannot be 'a'; it is one of apptainer, singularity."),
         ('[launch]\npyton = "python"', "`pyton` is not a field of launch. Did you mean `python`?"),
     ):
         path.write_text(good + line)
         with pytest.raises(DataError) as caught:
             load_profile("cluster.toml", tmp_path)
-        assert (caught.value.sentence, caught.value.hint) == (
-            f"cluster.toml: {told}",
-            f"Correct it in {path}.",
-        )
+        assert caught.value.sentence == f"cluster.toml: {told}"
+        assert caught.value.hint == f"Correct it in {path}."
 
 
 def test_links_that_lead_out_hidden_files_and_data_do_not_travel(tmp_path):

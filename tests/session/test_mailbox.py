@@ -159,9 +159,8 @@ def test_a_request_is_taken_once_or_withdrawn_and_an_old_one_never(bench, monkey
     answers = []
     asker = threading.Thread(target=lambda: answers.append(box.ask(wanted)))
     asker.start()
-    taken = None
-    while taken is None:
-        taken = box.take()
+    while (taken := box.take()) is None:
+        pass
     assert taken[1] == wanted and box.take() is None
     box.answer(taken[0], "token")
     asker.join()

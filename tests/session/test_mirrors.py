@@ -31,8 +31,7 @@ def segments_of(session: Session, token: str) -> list[Path]:
 def test_epochs_count_once_whatever_is_cut_between(bench):
     token = accepted(bench)
     whole = keras_log(5, 4, 4, 4, 4)
-    chooser = random.Random(20260)
-    position = 0
+    chooser, position = random.Random(20260), 0
     while position < len(whole):
         step = chooser.randrange(1, 60)
         bench.cluster.write("100", whole[position : position + step])
@@ -256,13 +255,9 @@ def ended_with_a_long_log(bench: Bench) -> str:
     return token
 
 
-def is_complete(bench: Bench, token: str) -> bool:
-    return bench.session.state.submissions[token].logs["out"].complete
-
-
 def test_at_the_end_both_sides_are_compared_once(bench):
     token = ended_with_a_long_log(bench)
-    bench.run(200, lambda: is_complete(bench, token))
+    bench.run(200, lambda: only(bench).logs["out"].complete)
     bench.run(200)
     assert bench.cluster.count("digest") == 1
     assert not bench.session.readings._readers, "none is kept of a log that is over"
@@ -273,7 +268,7 @@ def test_a_copy_that_differs_at_the_end_is_made_again_once(bench):
     token = ended_with_a_long_log(bench)
     first = bench.mirror(token)
     now = changed_unseen(bench)
-    bench.run(200, lambda: is_complete(bench, token))
+    bench.run(200, lambda: only(bench).logs["out"].complete)
     assert [path.read_bytes() for path in segments_of(bench.session, token)] == [first, now]
     assert bench.cluster.count("digest") == 2 and bench.session.state.problems == ()
     assert len(run(bench).epochs) == 5 and run(bench).outcome == "completed"
@@ -283,7 +278,7 @@ def test_a_copy_that_differs_twice_is_told(bench, monkeypatch):
     token = ended_with_a_long_log(bench)
     digest = bench.cluster.digest
     monkeypatch.setattr(bench.cluster, "digest", lambda path: digest(path)._replace(sha256="0" * 64))
-    bench.run(200, lambda: is_complete(bench, token))
+    bench.run(200, lambda: only(bench).logs["out"].complete)
     assert len(segments_of(bench.session, token)) == 2
     (problem,) = bench.session.state.problems
     assert "job 100 differs from the log on the cluster" in problem.sentence
@@ -299,7 +294,7 @@ def test_a_line_that_comes_while_both_sides_are_compared_is_copied(bench, monkey
         return digest(path)
 
     monkeypatch.setattr(bench.cluster, "digest", after_a_line)
-    bench.run(200, lambda: is_complete(bench, token))
+    bench.run(200, lambda: only(bench).logs["out"].complete)
     assert bench.mirror(token).endswith(b"late\n") and len(segments_of(bench.session, token)) == 1
 
 
@@ -309,5 +304,5 @@ def test_without_sha256sum_sizes_alone_are_compared(bench, refusal):
     bench.cluster.fail("digest", refusal)
     token = ended_with_a_long_log(bench)
     changed_unseen(bench)
-    bench.run(200, lambda: is_complete(bench, token))
+    bench.run(200, lambda: only(bench).logs["out"].complete)
     assert len(segments_of(bench.session, token)) == 1 and bench.session.state.problems == ()

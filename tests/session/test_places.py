@@ -54,8 +54,7 @@ def test_the_other_usual_place_is_looked_at_and_offered(bench):
     bench.run(5, lambda: bool(bench.session.state.paths))
     findings = bench.session.preview(draft(**PLACES), script=SCRIPT).findings
     (found,) = [each for each in findings if each.rule == "path-missing"]
-    assert f"It is at {other}" in found.effect
-    assert other in apply_fix(SCRIPT, found.fix)
+    assert f"It is at {other}" in found.effect and other in apply_fix(SCRIPT, found.fix)
 
 
 def test_paths_are_asked_about_together_and_seldom_and_an_old_no_stops_nobody(bench):
@@ -87,8 +86,7 @@ def test_what_was_seen_survives_a_restart_and_ticks_the_set_up(open_bench):
     bench.session.note_paths({DATA: True})
     assert sentence not in box(), "only one of the two was seen"
     bench.session.note_paths({CONTAINER: True})
-    assert DATA in box()[sentence]
-    assert "2023-11-14" in box()[sentence], "the pretend clock's day"
+    assert DATA in box()[sentence] and "2023-11-14" in box()[sentence], "the pretend clock's day"
     bench.session.close()
     bench = open_bench()
     assert sentence in box()
@@ -149,11 +147,9 @@ def test_commands_are_quoted_as_a_person_would_and_options_stay_words(bench):
     words = shlex.split(shlex.split(shlex.split(test)[-1])[-1])  # this shell, ssh's, and the login shell's
     assert words[-4:-1] == ["sbatch", "--test-only", "--qos=a b"]
     assert not bench.cluster.calls and not bench.session.state.submissions
-    token = accepted(bench)
-    item = bench.session.state.submissions[token]
-    assert by_action(commands_of_cancel(bench.session, item)) == {
-        "cancel": ("ssh -n -- login1 \"bash -lc 'scancel 100'\"",)
-    }
+    item = bench.session.state.submissions[accepted(bench)]
+    cancel = "ssh -n -- login1 \"bash -lc 'scancel 100'\""
+    assert by_action(commands_of_cancel(bench.session, item)) == {"cancel": (cancel,)}
     (limit,) = commands_of_cancel(bench.session, item, 9)
     assert "scontrol update JobId=100 TimeLimit=9" in limit.commands[0]
     assert limit.text.startswith("# let Slurm end the job 9 minutes after its start\nssh ")

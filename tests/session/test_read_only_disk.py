@@ -17,10 +17,8 @@ from tests.session.conftest import Bench, accepted, draft
 from tests.session.scripted import keras_log
 from tests.tui.waiting import text_of, until
 
-SAYS = {
-    "read-only": ("Read-only file system", "read-only for you"),
-    "full": ("disk of this computer is full",),
-}
+CLOSED, FULL = ("Read-only file system", "read-only for you"), ("disk of this computer is full",)
+SAYS = {"read-only": CLOSED, "full": FULL}
 HINT = "hint: Free some space, or make the folder writable"
 COMMANDS = (
     (0, "queue", "--offline"), (0, "results", "--json"), (0, "log", "1", "--follow"),

@@ -95,8 +95,7 @@ def test_what_happened_after_the_backup_comes_from_the_files_beside_it(open_benc
     (first.path / "labtui.db").write_bytes(b"nothing")
     report = repair(LabFolder.open(first.path))
     assert (report.submissions, report.rebuilt, report.damaged) == (3, 2, True)
-    third = open_bench(first.cluster)
-    after = third.session.state
+    after = open_bench(first.cluster).session.state
     assert [run.epochs for run in after.runs.values()] == [run.epochs for run in before.runs.values()]
     assert [item.job and item.job.job_id for item in after.submissions.values()] == ["100", "101", None]
     assert [item.held for item in after.submissions.values()] == [False, False, True]
@@ -106,8 +105,7 @@ def test_what_happened_after_the_backup_comes_from_the_files_beside_it(open_benc
 def test_a_dry_run_and_commands_by_hand_are_no_submissions(open_bench):
     first = open_bench()
     first.online()
-    future = first.settled(first.session.test_only(draft()), 20)
-    assert future.result().ok
+    assert first.settled(first.session.test_only(draft()), 20).result().ok
     commands = commands_of_draft(first.session, draft())
     assert any("slurm/by-hand/" in lesson.text for lesson in commands)
     assert len(list((first.path / "slurm/by-hand").glob("*/job.slurm"))) == 1

@@ -96,9 +96,8 @@ def test_after_a_time_out_twice_the_time_as_far_as_the_queue_allows(bench):
         bench.session.drafts("10.5", PlanOverrides(time_limit_minutes=31))
     with pytest.raises(UsageError, match="31 min is more than the 30 min that acc_"):
         retry_after(bench.session, 1, minutes=31)
-    assert "at most 30 min" in Plan(
-        bench.session, bench.session.edition, "10.5", bench.session.drafts("10.5")
-    ).refusal(0, "limit", "31")
+    plan = Plan(bench.session, bench.session.edition, "10.5", bench.session.drafts("10.5"))
+    assert "at most 30 min" in plan.refusal(0, "limit", "31")
 
 
 def test_a_limit_shorter_than_the_run_should_take_is_found_and_twice_it_is_not_enough(bench):
@@ -210,7 +209,6 @@ def test_a_job_file_with_windows_line_endings_is_sent_with_unix_ones(bench):
     path.write_bytes(b"\xef\xbb\xbf#!/bin/bash\r\n#SBATCH --time=10\r\nbash help.sh\r\npython train.py\r\n")
     (bench.path / "slurm" / "help.sh").write_bytes(b"true\r\n")
     (bench.path / "slurm" / "train.py").write_bytes(b"print(1)\r\n")
-    draft = own_draft(bench.session, path)
-    sent = bench.session.files_of(submitted(bench, draft))
+    sent = bench.session.files_of(submitted(bench, own_draft(bench.session, path)))
     assert not any({b"\r"[0], 0xEF} & {*sent[name]} for name in ("job.slurm", "mine.slurm", "help.sh"))
     assert sent["train.py"] == b"print(1)\r\n" and b"\r" in path.read_bytes()

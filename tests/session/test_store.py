@@ -65,9 +65,8 @@ def test_a_state_that_was_stored_step_by_step_is_read_as_it_was(tmp_path_factory
         before, state = state, step(state)
         store.write(before, state)
     store.close()
-    read = stored(path)
-    for name in ("submissions", "runs", "paths", "choices"):
-        assert getattr(read, name) == getattr(state, name)
+    read, names = stored(path), ("submissions", "runs", "paths", "choices")
+    assert [getattr(read, name) for name in names] == [getattr(state, name) for name in names]
 
 
 def test_what_was_read_of_a_run_is_read_as_it_was_and_only_of_its_job(tmp_path):
@@ -123,10 +122,8 @@ def test_a_database_of_another_version_or_one_that_computes_is_left_alone_and_cl
         db.executescript(does)
     before = path.read_bytes()
     opened: list[sqlite3.Connection] = []
-    monkeypatch.setattr(
-        "labtui.session.store.open_database",
-        lambda uri: opened.append(sqlite3.connect(uri, uri=True)) or opened[0],
-    )
+    connect = lambda uri: opened.append(sqlite3.connect(uri, uri=True)) or opened[0]  # noqa: E731
+    monkeypatch.setattr("labtui.session.store.open_database", connect)
     with pytest.raises(StoreError, match=says):
         Store(path, read_only=read_only)
     with pytest.raises(sqlite3.ProgrammingError, match="closed"):

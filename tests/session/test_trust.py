@@ -39,6 +39,11 @@ def tree(folder: Path) -> dict[str, bytes | str]:
     return found
 
 
+def edit(folder: Path, **changes: object) -> None:
+    """Write other settings, as whoever edits `lab.toml` does."""
+    write_settings(folder / "lab.toml", with_changes(read_settings(folder / "lab.toml"), **changes))
+
+
 @pytest.fixture
 def received(bench: Bench, tmp_path: Path) -> Path:
     """What a stranger packed: a running job, a planned one, a link in place of a mirror, no record of who wrote it."""
@@ -53,12 +58,9 @@ def received(bench: Bench, tmp_path: Path) -> Path:
     database.close()
     for log in (folder / "logs").iterdir():
         log.unlink()
-    name = Path(bench.cluster.log("100")).name
-    (folder / "logs" / name).symlink_to("../../../.zshenv")
+    (folder / "logs" / Path(bench.cluster.log("100")).name).symlink_to("../../../.zshenv")
     shutil.copy(tmp_path / "small.toml", folder)
-    write_settings(
-        folder / "lab.toml", with_changes(read_settings(folder / "lab.toml"), profile="small.toml")
-    )
+    edit(folder, profile="small.toml")
     return folder
 
 
@@ -68,10 +70,7 @@ def test_a_profile_outside_a_stranger_s_folder_is_not_read_before_trust(
 ):
     (tmp_path / "small.toml").write_text("token_abc = 1")
     (received / "link.toml").symlink_to(tmp_path / "small.toml")
-    named = with_changes(
-        read_settings(received / "lab.toml"), profile=profile.replace("PLACE", str(tmp_path))
-    )
-    write_settings(received / "lab.toml", named)
+    edit(received, profile=profile.replace("PLACE", str(tmp_path)))
     with pytest.raises(UsageError, match="not trusted and names a file outside it"):
         trusting.load_named(received)
     monkeypatch.setattr(trusting, "load_profile", pytest.fail)
@@ -167,11 +166,9 @@ def test_a_changed_host_or_user_is_asked_about_again(lab_path, change):
     """By whoever edits `lab.toml`; not when labtui itself writes what its user chose."""
     LabFolder.open(lab_path).save_settings(with_changes(read_settings(lab_path / "lab.toml"), **change))
     assert trusting.check_trust(lab_path) is None
-    elsewhere = with_changes(read_settings(lab_path / "lab.toml"), data_dir="/elsewhere")
-    write_settings(lab_path / "lab.toml", elsewhere)
+    edit(lab_path, data_dir="/elsewhere")
     assert trusting.check_trust(lab_path) is None
-    back = dict.fromkeys(change, None if "port" in change else "again")
-    write_settings(lab_path / "lab.toml", with_changes(read_settings(lab_path / "lab.toml"), **back))
+    edit(lab_path, **dict.fromkeys(change, None if "port" in change else "again"))
     why = trusting.check_trust(lab_path)
     assert why is not None and "has changed since you trusted it" in why.sentence
     LabFolder.open(lab_path).save_settings(with_changes(read_settings(lab_path / "lab.toml"), group="us"))
@@ -327,8 +324,7 @@ def test_one_question_says_where_as_whom_and_what(received, tmp_path, monkeypatc
     brought = 'quota_command = "lquota"\n'
     profile.write_text(f'{brought}{profile.read_text()}\n[launch]\nsetup = ["source /tmp/x"]\n')
     at = {"host": "nct01042@login1:2222", "user": "me"}  # the address counts
-    wanted = with_changes(read_settings(received / "lab.toml"), **at, identity="~/key")
-    write_settings(received / "lab.toml", wanted)
+    edit(received, **at, identity="~/key")
     monkeypatch.setattr(sys, "stdin", TextTerminal("n\n"))
     assert isinstance(ask_trust(received, given=False), NotTrusted)
     assert trusting.check_trust(received) is not None

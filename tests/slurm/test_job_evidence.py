@@ -14,15 +14,13 @@ from tests import changes
 from tests.changes import after, seen
 from tests.slurm.test_submission_queue import planned, status
 
+_phases = st.lists(st.sampled_from([JobPhase.QUEUED, JobPhase.RUNNING, JobPhase.SETTLING]), max_size=27)
 
-@given(
-    *(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9)),
-    *(st.floats(0, 1e5), st.integers(0, 20), st.floats(0, 60)),
-)
-def test_asking_slows_down_when_nothing_moves_and_when_it_fails(q, r, s, since, failures, took):
-    phases = [JobPhase.QUEUED] * q + [JobPhase.RUNNING] * r + [JobPhase.SETTLING] * s
+
+@given(_phases, st.floats(0, 1e5), st.integers(0, 20), st.floats(0, 60))
+def test_asking_slows_down_when_nothing_moves_and_when_it_fails(phases, since, failures, took):
     delay = poll_delay(phases, since_change_s=since, failures=failures, last_took_s=took)
-    if q + r + s == 0:
+    if not phases:
         assert delay is None
         return
     assert delay is not None and 4 <= delay <= 180
@@ -102,9 +100,8 @@ def test_what_was_known_stays_beside_unknown_since():
 
 def test_the_clock_counts_to_the_limit_and_slurm_beyond():
     job = JobView(job_id="7", phase=JobPhase.RUNNING, start_time=100.0, time_limit_s=60.0, elapsed_s=50.0)
-    assert [
-        replace(job, elapsed_s=s).ran_s(now) for s, now in ((50.0, 158.0), (50.0, 999.0), (84.0, 999.0))
-    ] == [58, 60, 84]
+    for elapsed_s, now, ran_s in ((50.0, 158.0, 58), (50.0, 999.0, 60), (84.0, 999.0, 84)):
+        assert replace(job, elapsed_s=elapsed_s).ran_s(now) == ran_s
 
 
 def test_the_expected_start_is_on_the_clusters_clock_as_all_times_of_a_job():

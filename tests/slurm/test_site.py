@@ -41,15 +41,12 @@ def test_gpus_of_a_node():
     assert {gres: gpus_of(gres) for gres in found} == found
 
 
-def test_nodes_that_differ_count_as_the_smallest_with_gpus():
+def test_nodes_that_differ_count_as_the_smallest_with_gpus_and_without_them_the_sums_are_shared_out():
     rows = ("128|gpu:h100:4(S:0-1)", "64|gpu:h100:2", "32|(null)")
     nodes = "".join(f"gpu|{row}\n" for row in rows)
     site = site_probe().answer(answer({"partitions": partition("gpu"), "nodes": nodes}), "abc")
     (found,) = site.partitions
     assert (found.cpus, found.gpus) == (64, 2) and found.nodes_from == "sinfo"
-
-
-def test_refusals_are_kept_and_the_sums_are_shared_out():
     denied = "slurm_load_partitions: Access/permission denied"
     said = answer({"partitions": partition("gpu")}, {"nodes": denied, "account": ""}, "0101")
     site = site_probe().answer(said, "abc")
@@ -157,14 +154,10 @@ def test_without_a_gpu_partition_the_profile_says_so():
     assert question.options == ("cpu (no time limit known)",) and question.default == "cpu"
     shut = replace(elsewhere, partitions=(*elsewhere.partitions, gpu("shut", accounts=("others",))))
     for here, wrong, says in (
-        *(
-            (asked, "nosuch", "no partition nosuch here; yours: cpu"),
-            (asked, "old", "old is down; yours: cpu"),
-        ),
-        *(
-            (shut, "cpu", "cpu has no GPUs; yours: gpu, other"),
-            (shut, "shut", "shut is not open to your account"),
-        ),
+        (asked, "nosuch", "no partition nosuch here; yours: cpu"),
+        (asked, "old", "old is down; yours: cpu"),
+        (shut, "cpu", "cpu has no GPUs; yours: gpu, other"),
+        (shut, "shut", "shut is not open to your account"),
     ):
         with pytest.raises(UsageError, match=says):
             question_keys(here, queue=wrong)
@@ -180,6 +173,5 @@ def test_without_a_gpu_partition_the_profile_says_so():
 ])  # fmt: skip
 def test_how_python_is_started(training, programs, launch):
     site = SiteProbe(partitions=(gpu(),), programs=programs, modules=("singularity/4",))
-    text, _ = site_profile("h", PROBE, site, Choices(training=training))
-    found = tomllib.loads(text)["launch"]
+    found = values(site, training=training)["launch"]
     assert {key: found.get(key, []) for key in launch} == launch

@@ -76,8 +76,7 @@ def test_a_submission_is_sent_once_and_leaves_a_receipt(site):
     assert (first.status, sending.parse_submit(first.out)) == (0, "4711")
     assert site.submit().status == sending.BLOCKED and site.times_sent() == 1
     words = "--parsable --no-requeue --comment=labtui:lt0f3a77aa00000000b2c4 --job-name=ResNet50-b2c4"
-    assert words in site.sent.read_text()
-    assert site.look().job_id == "4711"
+    assert words in site.sent.read_text() and site.look().job_id == "4711"
 
 
 @pytest.mark.parametrize("says", ["Your job went to the other cluster.", f"Submitted batch job {ANOTHERS}"])
