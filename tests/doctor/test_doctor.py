@@ -212,8 +212,7 @@ def test_nothing_is_wrong_and_nothing_is_changed_there(student, cluster, capsys)
     before = cluster.as_student(listing).out
     doctor_checks(capsys, student, "--root", "new folder/of mine")
     status, checks = doctor_checks(capsys, student)
-    assert cluster.as_student(listing).out == before
-    assert status == 0, checks
+    assert cluster.as_student(listing).out == before and status == 0, checks
     expected = "ssh-config key known-hosts login sftp login-shell clock slurm-commands slurm-version squeue"
     more = {"sacct", "gpu-job", "account", "qos-acc_debug", "root", "data", "container"}
     assert {*expected.split(), *more} <= set(checks)

@@ -22,8 +22,7 @@ def folder(tmp_path) -> LabFolder:
 
 
 def test_labs_lists_the_editions_and_wrong_use_exits_with_2(command):
-    out = command(["labs"]).out
-    assert [line.split()[0] for line in out.splitlines()] == list(IDS)
+    assert [line.split()[0] for line in command(["labs"]).out.splitlines()] == list(IDS)
     assert [row["id"] for row in json.loads(command(["labs", "--json"]).out)["labs"]] == list(IDS)
     assert "\n  10.6    A larger ResNet152\n" in command(["labs", "hpc4ai-ch10"]).out
     for words in (["check"], ["nothing"]):

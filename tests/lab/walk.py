@@ -113,9 +113,8 @@ def folder_of(path: Path, edition: str, **settings: object) -> LabFolder:
 @contextmanager
 def practised(cluster: PracticeCluster, path: Path, edition: str) -> Iterator[Session]:
     """A session of a new lab folder on a practice cluster."""
-    scripts = load_edition(edition).framework_scripts
-    folder = folder_of(path, edition, **cluster.settings(scripts))
-    with Session.open(folder.path) as session:
+    settings = cluster.settings(load_edition(edition).framework_scripts)
+    with Session.open(folder_of(path, edition, **settings).path) as session:
         yield session
 
 

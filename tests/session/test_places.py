@@ -15,7 +15,7 @@ from labtui.session.labs import check_folder, gather_evidence, start_copy
 from labtui.session.preview import ManualCommands, commands_of_cancel, commands_of_draft, quoted
 from labtui.session.session import Session
 from labtui.session.settings import with_changes, write_settings
-from tests.session.conftest import Bench, accepted, draft
+from tests.session.conftest import Bench, accepted, draft, only
 
 DATA = "/gpfs/projects/nct_000/cifar-10-batches-py"
 CONTAINER = "/gpfs/projects/nct_000/tensorflow.sif"
@@ -147,7 +147,8 @@ def test_commands_are_quoted_as_a_person_would_and_options_stay_words(bench):
     words = shlex.split(shlex.split(shlex.split(test)[-1])[-1])  # this shell, ssh's, and the login shell's
     assert words[-4:-1] == ["sbatch", "--test-only", "--qos=a b"]
     assert not bench.cluster.calls and not bench.session.state.submissions
-    item = bench.session.state.submissions[accepted(bench)]
+    accepted(bench)
+    item = only(bench)
     cancel = "ssh -n -- login1 \"bash -lc 'scancel 100'\""
     assert by_action(commands_of_cancel(bench.session, item)) == {"cancel": (cancel,)}
     (limit,) = commands_of_cancel(bench.session, item, 9)
