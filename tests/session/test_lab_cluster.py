@@ -33,8 +33,7 @@ def folder(tmp_path: Path) -> LabFolder:
 
 
 def test_a_lab_says_on_what_it_trains(folder):
-    profile = load_profile("mn5")
-    needed = requirements_of(folder, folder.settings(), profile)
+    needed = requirements_of(folder, folder.settings(), load_profile("mn5"))
     assert (needed.gpu_runs, needed.cpu_runs, needed.account) == (True, True, "nct_325")
     site = replace(load_profile("slurm"), gpu_queue="gpu", cpu_queue="main")
     for gpus, queue in enumerate(("main", "gpu")):

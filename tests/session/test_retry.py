@@ -41,8 +41,7 @@ def test_after_a_failure_the_same_again_and_not_before(bench):
 
 def test_some_runs_of_a_job_are_a_job_with_a_name_and_form_of_their_own(bench):
     sizes = tuple(replace(draft().runs[0], n_gpus=n, batch_size=256 * n) for n in (1, 2, 4))
-    job = draft(n_gpus=4, form="one-job", runs=sizes, job_name="ResNet50-1-2-4gpu")
-    token = submitted(bench, job)
+    token = submitted(bench, n_gpus=4, form="one-job", runs=sizes, job_name="ResNet50-1-2-4gpu")
     ends = [run_ended(1 + n, "failed") for n in range(3)]
     bench.session._journal.change(observed(token, "100", JobPhase.FINISHED), *ends)
     (again,) = retry_after(bench.session, 2).drafts

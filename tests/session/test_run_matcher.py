@@ -53,8 +53,7 @@ BANNER = b"Model ResNet50 4 GPUs\n"
     (1, b"", "planned: 4 GPUs"), (1, BANNER, BANNER.decode().strip()), (4, BANNER, ""),
 ])  # fmt: skip
 def test_devices_in_the_err_that_contradict_the_plan_or_the_banner_are_told(bench, devices, banner, says):
-    log = keras_log(40, 5, 5, 5, 5, batch=1024, n_gpus=4)
-    command, _, epochs = log.partition(b"\n")
+    command, _, epochs = keras_log(40, 5, 5, 5, 5, batch=1024, n_gpus=4).partition(b"\n")
     run_one(bench, command + b"\n" + banner + epochs, samples.devices(*range(devices)).encode(), n_gpus=4)
     found = the_run(bench).diagnosis
     assert [(each.kind, each.stream) for each in found] == [("contradiction", "err")] * bool(says)

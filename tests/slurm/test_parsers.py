@@ -56,8 +56,7 @@ def test_recorded_accounting(version):
 @given(name=hostile, comment=hostile, reason=hostile, qos=hostile)
 def test_any_content_survives_the_queue(name, comment, reason, qos):
     fields = {"job_id": "12", "state": "PENDING", "name": name, "comment": comment, "reason": reason}
-    text = "noise before\n" + queue_row(fields | {"qos": qos})
-    rows, unread = parse_queue(text, NONCE)
+    rows, unread = parse_queue("noise before\n" + queue_row(fields | {"qos": qos}), NONCE)
     assert len(rows) == 1 and not unread
     assert rows[0].name == name.removesuffix("\r")
     empty = {"N/A", "(null)", "n/a"}
