@@ -76,8 +76,8 @@ class JobRunner:
             # The process may have been killed meanwhile.
             with contextlib.suppress(BrokenPipeError), process.stdin as gate:
                 gate.write(b"\n")
-        ended, name = (job.job_id, process), f"job-{job.job_id}"
-        threading.Thread(target=self._wait, args=ended, name=name, daemon=True).start()
+        watched, name = (job.job_id, process), f"job-{job.job_id}"
+        threading.Thread(target=self._wait, args=watched, name=name, daemon=True).start()
 
     def signal(self, job_id: int, number: int) -> None:
         """Signal the whole session of the job."""
