@@ -12,13 +12,10 @@ import pytest
 from msgspec.structs import replace
 
 from labtui.cluster.target import LoginQuestion
-from labtui.commands import terminal
+from labtui.commands import follow, jobs, terminal
 from labtui.commands.cli import main
-from labtui.commands.follow import news_of
 from labtui.commands.job_files import runs_in_words
-from labtui.commands.jobs import also_ended
 from labtui.commands.submit import _settled, exit_code
-from labtui.commands.terminal import OpenLab, TerminalPrompter
 from labtui.domain.errors import ConnectionLost
 from labtui.domain.model import Diagnosis, JobPhase, SubmissionDraft, SubmissionStatus
 from labtui.domain.run import WHAT_COUNTS
@@ -101,7 +98,7 @@ def test_a_run_that_is_over_is_not_cancelled_with_the_rest_of_its_job(folder, co
     assert waits in command(["log", "1"], 1).err
     with monkeypatch.context() as patched:
         patched.setattr("labtui.session.session.Session.start", lambda _session: None)
-        patched.setattr(OpenLab, "updates", lambda *_, **__: iter(()))
+        patched.setattr(terminal.OpenLab, "updates", lambda *_, **__: iter(()))
         assert command(["log", "1", "-f"], 1).err.count(waits) == 2, "before it waits, and at the end"
     with open_session(folder.path, start=False) as session:
         session.feed(observed("lt1", "7", JobPhase.RUNNING), changes.ended(1, "completed"))
@@ -176,7 +173,7 @@ def test_what_is_done_or_died_of_an_unknown_option_is_not_sent_again_unasked(fol
     with open_session(folder.path, start=False) as session:
         session._journal.change(*finished_run("lt3", "10.5", 3, one, "9"))
     assert "Run 3 is the same again, and is done. Nothing was" in command(["retry", "1"], 1).err
-    with OpenLab(SimpleNamespace(folder=folder.path, trust=False)) as lab:
+    with terminal.OpenLab(SimpleNamespace(folder=folder.path, trust=False)) as lab:
         account = (draft := lab.session.drafts("10.5")[0]).account
         lab.session.note_paths({draft.data_dir: False})
     assert f"Correct the account {account} in lab.toml (see `la" in command(["submit", "10.4"], 1).err
@@ -221,7 +218,7 @@ def test_a_placeholder_account_and_what_else_is_wrong_is_told(tmp_path, monkeypa
 
 def test_nothing_is_asked_when_stdin_is_no_terminal_and_a_question_is_wrapped(monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", io.StringIO("yes\nsecret\n"))
-    prompter = TerminalPrompter()
+    prompter = terminal.TerminalPrompter()
     for kind in ("password", "passphrase", "code", "host-key"):
         assert prompter(LoginQuestion(kind=kind, text="Password:\x1b]0;x\x07", host="h")) is None
     assert "\x1b" not in prompter.unasked
@@ -277,7 +274,7 @@ def test_the_queue_and_watch_say_that_no_time_was_read(folder, command):
     with open_session(folder.path, start=False) as session:
         before = session.state
         session._journal.change(*live_run("lt1", "10.5", 1, spec(), "7", 0), ended(1, "completed"))
-        *_, (row, _, told) = news_of(before, session.state, {})
+        *_, (row, _, told) = follow.news_of(before, session.state, {})
     assert row["run"] == 1 and " done; no epoch time was read (see" in told[0], "the name that a snapshot has"
     assert "no epoch time was read" in command(["queue", "--offline"]).out
 
@@ -316,7 +313,7 @@ def test_the_queue_and_check_say_of_a_run_what_the_screens_say(folder, command):
 
 def test_what_led_to_the_end_is_told_before_the_end(folder, monkeypatch):
     """The session's state may be ahead of its updates: a command must not leave before it heard the last of them."""
-    with OpenLab(argparse.Namespace(folder=str(folder.path), trust=False)) as lab:
+    with terminal.OpenLab(argparse.Namespace(folder=str(folder.path), trust=False)) as lab:
         lab.session._journal.change(*finished_run("lt1", "10.5", 1, spec(), "7"))
         states = list(lab.updates(lambda state: state.runs[1].outcome is not None, limit_s=240))
         online = {"connection": ConnectionState(status="online")}
@@ -335,7 +332,7 @@ def test_a_session_that_has_not_tried_yet_has_a_line_and_cancel_names_the_runs_t
     assert tried == [False, True, True, True, True] and not ConnectionState().tried
     job = changes.planned("lt1", {number: spec() for number in (28, 29, 30, 31, 32)})
     state = after(job, ended(28, "completed"), ended(29, "failed"))
-    assert also_ended(state, state.submissions["lt1"], [30]) == " (and 31, 32, in the same job)"
+    assert jobs.also_ended(state, state.submissions["lt1"], [30]) == " (and 31, 32, in the same job)"
 
 
 @pytest.mark.parametrize(("statuses", "broken", "code"), [

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from labtui.commands import screens
-from labtui.commands.cli import main
+from labtui.commands import cli, screens
 from labtui.practice.cluster import PracticeCluster
 from labtui.session.folder import LabFolder
 from labtui.session.labs import LABS, load_edition
@@ -55,7 +54,7 @@ def batches(rows: Any) -> list[tuple[int, int, str]]:
 def test_out_of_memory_halves_the_batch_on_all_sizes_once_a_terminal_said_yes(
     folder, capsys, command, monkeypatch
 ):
-    assert main(["submit", "7", "--batch-size", "2048", "--wait", *LONG]) == 0
+    assert cli.main(["submit", "7", "--batch-size", "2048", "--wait", *LONG]) == 0
     captured = command(["watch"], 1)
     assert captured.out.count("Halve the batch size") == 3, "each run says its advice once"
     told_of_runs = [line for line in captured.out.splitlines() if line.startswith("run ")]
@@ -72,7 +71,7 @@ def test_out_of_memory_halves_the_batch_on_all_sizes_once_a_terminal_said_yes(
     monkeypatch.setattr(sys, "stdin", TextTerminal("y\n"))
     captured = command(["retry", "2", "--wait", *LONG[2:]])
     assert "a batch of 1,024 per GPU" in captured.err and "GPU-hours" in captured.err
-    assert main(["watch"]) == 0
+    assert cli.main(["watch"]) == 0
     rows = answer_of(capsys, "queue", "--offline")
     assert batches(rows) == [
         *((n, 2048 * n, "oom") for n in (1, 2, 4)), *((n, 1024 * n, "completed") for n in (1, 2, 4)),
@@ -121,7 +120,7 @@ def by_hand(folder: Path, text: str) -> str:
 def commands_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     """What a command prints for `--show-commands`."""
     capsys.readouterr()
-    assert main([*arguments, "--show-commands"]) == 0
+    assert cli.main([*arguments, "--show-commands"]) == 0
     return capsys.readouterr().out
 
 
@@ -135,8 +134,8 @@ def test_submit_and_cancel_show_commands_that_do_the_same_by_hand(folder, cluste
     assert answer_of(capsys, "queue", "--offline")["runs"] == [], "by hand is by hand"
     (row,) = answer_of(capsys, *one, "--show-commands")["by_hand"]
     assert [item["action"] for item in row["commands"]] == ["push", "test", "submit"]
-    assert main([*one, "--yes", "--wait"]) == 0
-    assert main(["submit", "7", "--gpus", "2", "--epochs", "5", "--batch-size", "512", "--yes"]) == 0
+    assert cli.main([*one, "--yes", "--wait"]) == 0
+    assert cli.main(["submit", "7", "--gpus", "2", "--epochs", "5", "--batch-size", "512", "--yes"]) == 0
     assert "no job to cancel" in command(["cancel", "2", "--show-commands"]).err
     by_hand(folder.path, commands_of(capsys, "cancel", "1", "--after", "60"))
     by_hand(folder.path, commands_of(capsys, "cancel", "1"))
@@ -153,7 +152,7 @@ def test_an_own_job_by_hand_has_the_files_and_log_folders_of_a_submission(folder
     head = "#!/bin/bash\n#SBATCH -q acc_training -c 20 --gres=gpu:1 -t 10 -o logs/%x.%j.out\n"
     (folder.path / "job.slurm").write_text(f"{head}cd src && python3 train.py --epochs 2\n")
     by_hand(folder.path, commands_of(capsys, "submit", "job.slurm"))
-    assert main(["submit", "job.slurm", "--yes", "--wait"]) == 0
+    assert cli.main(["submit", "job.slurm", "--yes", "--wait"]) == 0
     root = Path(folder.settings().root)
     found = ({path.name for path in each.parent.rglob("*.*")} for each in root.rglob("own-job.slurm"))
     one, other = ({name for name in names if not name.endswith(("out", "labtui"))} for names in found)
@@ -162,7 +161,7 @@ def test_an_own_job_by_hand_has_the_files_and_log_folders_of_a_submission(folder
 
 def refused(capsys: pytest.CaptureFixture[str], place: Path) -> str:
     capsys.readouterr()
-    assert main(["practice", "--serve", "--keep", str(place)]) == 2
+    assert cli.main(["practice", "--serve", "--keep", str(place)]) == 2
     return capsys.readouterr().err
 
 

@@ -9,8 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from labtui.commands.cli import main
-from labtui.domain.model import EpochSample, Interval
-from labtui.domain.state import LabState
+from labtui.domain import model, state
 from labtui.results.compute import NO_ONE_GPU_RUN
 from labtui.results.rows import StepTimes, step_times_of
 from tests.commands.conftest import answer_of
@@ -82,7 +81,7 @@ def test_the_parts_come_with_the_clocks_that_differ(tmp_path, monkeypatch, comma
             session.feed(*finished_run(f"lt{run_id}", "10.5", run_id, spec(gpus=gpus), f"{run_id}"))
             run = session.state.runs[run_id]
             ends = tuple(replace(each, ended_at=BEGAN + 100 * each.epoch) for each in run.epochs)
-            session.feed(partial(LabState.with_runs, runs=[replace(run, epochs=ends)]))
+            session.feed(partial(state.LabState.with_runs, runs=[replace(run, epochs=ends)]))
             path = folder.path / session.state.submissions[run.token].mirror("gpu")
             path.parent.mkdir(exist_ok=True)
             path.write_text(sampled(gpus, clock, bits))
@@ -94,8 +93,8 @@ def steps(*means: float, **more: float) -> StepTimes | None:
     """Epochs whose step takes 1.0 s of which `means` are waiting for data."""
     same = {"step_seconds": 1.0, **{f"step_{n}_seconds": 0.1 for n in ("compute", "imbalance", "allreduce")}}
     told = enumerate((same | {"step_data_seconds": mean, **more} for mean in means), 2)
-    how = {"seconds": Interval.exact(1.0), "source": "mllog", "line": 1}
-    return step_times_of(EpochSample(epoch=epoch, metrics=metrics, **how) for epoch, metrics in told)
+    how = {"seconds": model.Interval.exact(1.0), "source": "mllog", "line": 1}
+    return step_times_of(model.EpochSample(epoch=epoch, metrics=metrics, **how) for epoch, metrics in told)
 
 
 def test_a_part_has_bounds_by_how_much_its_epochs_differ():

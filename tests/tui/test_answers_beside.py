@@ -13,9 +13,8 @@ from labtui.results.compute import compute_results
 from labtui.session.labs import load_edition, open_answers
 from labtui.tui.app import LabApp
 from labtui.tui.view_model import first_chart
-from labtui.tui.widgets.answers_pane import _numbers, chart_beside
+from labtui.tui.widgets import answers_pane, frame
 from labtui.tui.widgets.charts_pane import ChartView
-from labtui.tui.widgets.frame import PlainText
 from tests.results.helpers import run
 from tests.tui.fed_session import epoch
 from tests.tui.waiting import screens, text_of, until
@@ -32,7 +31,7 @@ def footer(app: LabApp) -> str:
 
 
 def beside(app: LabApp) -> str:
-    return str(pane_of(app).query_one("#answer-numbers", PlainText).render())
+    return str(pane_of(app).query_one("#answer-numbers", frame.PlainText).render())
 
 
 def spec(family: str, *, empty: bool = False) -> ChartSpec:
@@ -43,18 +42,18 @@ def spec(family: str, *, empty: bool = False) -> ChartSpec:
 def test_a_question_has_the_chart_that_its_edition_names_else_that_of_the_runs():
     chapter, asked = load_edition("hpc4ai-ch10"), SimpleNamespace(task=None, lines=(), pending=())
     asked.charts = [spec(name) for name in ("epoch-time", "throughput", "speedup", "efficiency")]
-    assert chart_beside(asked, 0) is asked.charts[0] is first_chart(asked, asked.charts)
+    assert answers_pane.chart_beside(asked, 0) is asked.charts[0] is first_chart(asked, asked.charts)
     for task in chapter.tasks:
         asked.task = task
         for at, question in enumerate(task.questions):
             wanted = question.chart or first_chart(asked, asked.charts).family
-            assert chart_beside(asked, at).family == wanted
+            assert answers_pane.chart_beside(asked, at).family == wanted
     asked.task, asked.charts = chapter.task("10.4"), [spec("cpu-gpu"), spec("epoch-time")]
-    assert chart_beside(asked, 0).family == "cpu-gpu", "not the GPU's time alone"
+    assert answers_pane.chart_beside(asked, 0).family == "cpu-gpu", "not the GPU's time alone"
     asked.charts = [spec("cpu-gpu", empty=True), spec("epoch-time")]
-    assert chart_beside(asked, 0).family == "epoch-time"
+    assert answers_pane.chart_beside(asked, 0).family == "epoch-time"
     asked.charted = compute_results([run(0, [9, 5], batch=batch) for batch in (64, 128)]).rows
-    _numbers(text := Text(), asked, SimpleNamespace(busy=""))
+    answers_pane._numbers(text := Text(), asked, SimpleNamespace(busy=""))
     assert all(f"ResNet50 on the CPU, batch {batch}\n" in text.plain for batch in (64, 128))
 
 
@@ -91,7 +90,7 @@ async def test_typing_paints_nothing_beside_anew_and_new_results_do(filled_sessi
         await until(pilot, lambda: "Images per second" in text_of(app) and bool(app.view_model.checks))
         await pilot.press("enter", "x")
         made: list[str] = []
-        for place, name in ((ChartView, "render"), (PlainText, "refresh")):
+        for place, name in ((ChartView, "render"), (frame.PlainText, "refresh")):
             old = getattr(place, name)
 
             def counted(*args: Any, name: str = name, old: Any = old, **more: Any) -> Any:

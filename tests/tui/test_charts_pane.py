@@ -155,7 +155,7 @@ async def test_models_together_or_one_after_the_other(session, monkeypatch):
             pane._chosen = ""
             pane.action_view("speedup")
             assert pane._turn["speedup"] == 1, "the next chart of the view that opened by itself"
-            patched.setattr("labtui.tui.widgets.charts_pane.plain", lambda _: "long " * 30)
+            patched.setattr("labtui.tui.format.plain", lambda _: "long " * 30)
             assert re.search(r"….* \d.00×", pane._strip().plain), "the name is cut, never the value"
         assert lines == [*"2011"], "down the names, which are in the order of the last values"
         await pilot.press("5")

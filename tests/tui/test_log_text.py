@@ -5,16 +5,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from labtui.cluster.local_files import reader_inside
-from labtui.tui.widgets import tail_view
-from labtui.tui.widgets.log_pane import line_text
-from labtui.tui.widgets.tail_view import LogText
+from labtui.tui.widgets import log_pane, tail_view
 from tests.training_logs.samples import mllog
 
 ANY = [b"a\n", b"bc", b"\n", b":::MLLOG {}\n", b"x" * 40 + b"\n", b"d\r\n"]
 PIECES = st.lists(st.sampled_from(ANY), max_size=30)
 
 
-def shown(text: LogText) -> list[str]:
+def shown(text: tail_view.LogText) -> list[str]:
     return [text.line(text.number(row)) for row in range(text.rows())]
 
 
@@ -24,7 +22,7 @@ def test_any_chunking_gives_the_same_lines(tmp_path, pieces):
     whole, grown = tmp_path / "whole", tmp_path / "grown"
     whole.write_bytes(b"".join(pieces))
     grown.write_bytes(b"")
-    at_once, bit_by_bit = LogText(whole, tmp_path), LogText(grown, tmp_path)
+    at_once, bit_by_bit = tail_view.LogText(whole, tmp_path), tail_view.LogText(grown, tmp_path)
     at_once.refresh()
     for piece in pieces:
         with grown.open("ab") as file:
@@ -42,7 +40,7 @@ def test_of_a_large_log_the_end_is_kept_under_its_numbers(tmp_path, monkeypatch,
     monkeypatch.setattr(tail_view, "SLACK_BYTES", 512)
     path = tmp_path / "log"
     path.write_text("".join(f"line {number}\n" for number in range(1, count + 1)))
-    (text := LogText(path, tmp_path)).refresh()
+    (text := tail_view.LogText(path, tmp_path)).refresh()
     assert text.last == count and text.line(count) == f"line {count}"
     path.write_text("".join(f"line {number}\n" for number in range(1, count + 900)))
     text.refresh()
@@ -57,7 +55,7 @@ def test_of_a_large_log_the_end_is_kept_under_its_numbers(tmp_path, monkeypatch,
 def test_records_are_folded_away_and_found_when_shown(tmp_path):
     path = tmp_path / "log"
     path.write_text("needle one\n:::MLLOG needle\no\x1b[1mth\x1b[0mer É\n")
-    (text := LogText(path, tmp_path)).refresh()
+    (text := tail_view.LogText(path, tmp_path)).refresh()
     assert shown(text) == ["needle one", "other É"]
     assert [text.find(each, 1) for each in ("é", "OTHER")] == [3, 3]
     assert text.find("NEEDLE", 3) == 1 and text.find("mllog", 3) is None
@@ -68,10 +66,10 @@ def test_records_are_folded_away_and_found_when_shown(tmp_path):
 def test_what_a_record_counts_for_stands_at_the_line_before_it(tmp_path, monkeypatch):
     path = tmp_path / "log"
     path.write_text("Epoch 1/2\n25/25 - 31s\nEpoch 2/2\n:::MLLOG {}\n:::MLLOG {}\n25/25 - 8s\n")
-    (text := LogText(path, tmp_path)).refresh()
+    (text := tail_view.LogText(path, tmp_path)).refresh()
     assert [text.shown_before(number) for number in (2, 3, 4, 5, 6)] == [2, 3, 2, 2, 6]
     path.write_text(mllog("tracked_stats", {"top1": 2.5}, epoch_num=1) + mllog("epoch_stop", seconds=2.36))
     reads = list[object]()
     monkeypatch.setattr(tail_view, "reader_inside", lambda *at: reads.append(at) or reader_inside(*at))
-    assert [line_text(tmp_path, path, number) for number in (1, 2)] == path.read_text().splitlines()
+    assert [log_pane.line_text(tmp_path, path, number) for number in (1, 2)] == path.read_text().splitlines()
     assert len(reads) == 1, "what is loaded is kept"

@@ -13,20 +13,16 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from textual.events import Key
-from textual.widgets import TextArea
+from textual import events, widgets
 
 from labtui.cluster.target import LoginQuestion
 from labtui.doctor.findings import Check, judge
 from labtui.domain.errors import ExportError, UsageError
 from labtui.domain.model import Diagnosis, JobPhase
-from labtui.tui import messages, themes
+from labtui.tui import messages, themes, view
 from labtui.tui.app import LabApp, Notice
-from labtui.tui.messages import ScreenPrompter, editor_command, editor_hint
 from labtui.tui.screens.modals import Actions, problems_text
 from labtui.tui.screens.plan import PlanScreen
-from labtui.tui.themes import preferred_theme
-from labtui.tui.view import View
 from tests import changes
 from tests.tui.fed_session import HOST, NOW, finished_run, online, planned, spec, write_log
 from tests.tui.test_keyed_table import colour_of
@@ -86,7 +82,7 @@ async def test_an_own_limit_is_checked_and_a_waiting_run_is_held(filled_session,
     monkeypatch.setattr(filled_session, "hold", lambda at, held: asked.append((at, held)) or Future())
     async with screens(filled_session, "runs", size=(80, 24)) as (app, pilot):
         for key in ("T", *"9999", "enter"):  # typed before the dialog stands
-            app.post_message(Key(key, key if len(key) == 1 else None))
+            app.post_message(events.Key(key, key if len(key) == 1 else None))
         await until(pilot, lambda: "it ends before that" in text_of(app))
         token, job = app.view.runs[4].run.token, app.view.runs[4].job
         filled_session.feed(lambda state: state.with_submission(token, job=replace(job, elapsed_s=600.0)))
@@ -118,7 +114,7 @@ async def test_an_own_limit_is_checked_and_a_waiting_run_is_held(filled_session,
 
 
 async def test_questions_of_the_login_are_answered_from_another_thread(filled_session, monkeypatch):
-    prompter = ScreenPrompter()
+    prompter = messages.ScreenPrompter()
     app = LabApp(filled_session, prompter=prompter, pane="answers")
     answers: list[str | None] = []
 
@@ -137,7 +133,7 @@ async def test_questions_of_the_login_are_answered_from_another_thread(filled_se
         await until(pilot, lambda: f"{HOST} asks a question: leave the text" in text_of(app))
         await pilot.press(*"mine", "escape")
         await until(pilot, lambda: types(app) and "[bold]Password[/]:" in text_of(app))
-        monkeypatch.setattr(View, "progress", SimpleNamespace(done=1, total=1))
+        monkeypatch.setattr(view.View, "progress", SimpleNamespace(done=1, total=1))
         app._unfinished = True
         app.repaint()  # no card over the dialog: it would take the keys
         assert "[bold]Password[/]:" in text_of(app)
@@ -185,7 +181,7 @@ async def test_answers_are_stored_and_never_written_over(filled_session):
         await until(pilot, lambda: "How close is the speedup" in text_of(app))
         await pilot.press("enter")
         assert not path.exists()
-        editor = app.main.query_one("#answer-text", TextArea)
+        editor = app.main.query_one("#answer-text", widgets.TextArea)
         await pilot.press(*"Ours")
         assert "not stored yet" in text_of(app)
         await pilot.press("escape")
@@ -219,11 +215,11 @@ async def test_no_file_without_questions_and_what_is_typed_after_the_key_is_text
         path, written = filled_session.folder.answers / "10.5.md", list[str]()
         for keys in ("full_stop", "s", "s", "ctrl+n", "n", ".", "ctrl+n", "y"), ("enter", "s"):
             for key in keys:
-                pressed = Key(key, key if len(key) == 1 else None)
+                pressed = events.Key(key, key if len(key) == 1 else None)
                 pressed.set_sender(app)
                 app._driver.send_message(pressed)  # type: ignore[union-attr]
             typed = "y" + "s" * bool(written)
-            await until(pilot, lambda typed=typed: app.main.query_one(TextArea).text == typed)
+            await until(pilot, lambda typed=typed: app.main.query_one(widgets.TextArea).text == typed)
             await pilot.press("escape")
             written = [part.split()[-1] for part in path.read_text().split("## ")[1:4]]
             assert written == ["ss", "n.", typed], "each in its own answer"
@@ -253,7 +249,7 @@ async def test_the_other_theme_is_one_step_away_recolours_every_pane_and_is_kept
             await until(pilot, lambda: "light colours, or dark ones again" in text_of(app))
             await pilot.press("enter")
             await until(pilot, lambda ours=ours: colour_of(app, "done") == ours.success)
-            assert app.screen is app.main and app.theme == preferred_theme() == ours.name
+            assert app.screen is app.main and app.theme == themes.preferred_theme() == ours.name
 
 
 async def test_why_a_run_failed_is_pointed_to_where_standard_error_has_it(session):
@@ -377,7 +373,7 @@ async def test_a_missing_editor_is_said_and_text_typed_in_one_is_no_command(fill
         await until(pilot, lambda: "No such file or directory. Set EDITOR to your" in text_of(app))
 
         def typed(path, *, explain):
-            app.post_message(Key("c", "c"))
+            app.post_message(events.Key("c", "c"))
 
         monkeypatch.setattr("labtui.tui.messages.edit", typed)
         assert app.open_editor(script)
@@ -393,7 +389,7 @@ def test_an_editor_on_windows_may_have_spaces_in_its_path_or_be_a_script(tmp_pat
     quoted = {f'"{program}" -x': [str(program), "-x"], str(program): [str(program)]}
     for text, words in {**quoted, "code -w": ["bin/code.cmd", "-w"]}.items():
         monkeypatch.setenv("VISUAL", text)
-        assert editor_command() == words
+        assert messages.editor_command() == words
 
 
 async def test_the_next_step_edits_the_script_from_the_answers_too(session, monkeypatch):
@@ -425,11 +421,11 @@ async def test_each_step_of_the_tour_stands_beside_its_part_and_escape_skips(fil
 
 def test_an_editor_that_the_student_did_not_choose_is_named_and_ctrl_c_goes_back(tmp_path, monkeypatch):
     path = tmp_path / "answer.md"
-    named = editor_hint(["/usr/bin/nano"], path)
+    named = messages.editor_hint(["/usr/bin/nano"], path)
     assert named == "answer.md opens in nano: ctrl+x leaves it. Set EDITOR to choose another editor."
-    assert ":wq" in editor_hint(["vi"], path)
+    assert ":wq" in messages.editor_hint(["vi"], path)
     monkeypatch.setenv("EDITOR", "vi")
-    assert editor_hint(["vi"], path) == ""
+    assert messages.editor_hint(["vi"], path) == ""
     monkeypatch.delenv("EDITOR", raising=False)
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.setattr(messages, "editor_command", lambda: ["touch"])

@@ -16,10 +16,7 @@ from labtui.tui.app import LabApp
 from labtui.tui.guidance import instead_of_chart
 from labtui.tui.themes import roles
 from labtui.tui.view_model import ViewModel
-from labtui.tui.widgets.answers_pane import text_beside
-from labtui.tui.widgets.frame import TaskList
-from labtui.tui.widgets.selected_run import KeyedTable
-from labtui.tui.widgets.tail_view import TailView
+from labtui.tui.widgets import answers_pane, frame, selected_run, tail_view
 from tests import changes
 from tests.tui import fed_session as fed
 from tests.tui.clicking import click_words
@@ -118,7 +115,7 @@ async def test_the_task_list_is_a_page_with_counts(filled_session, size):
         await pilot.press("left_square_bracket", "left_square_bracket")
         await until(pilot, lambda: app.view_model.task_id == "10.4")
         await open_plan(app, pilot)
-        app.main.query_one(TaskList).highlighted = 0  # chosen before the plan was there
+        app.main.query_one(frame.TaskList).highlighted = 0  # chosen before the plan was there
         await until(pilot, lambda: app.screen is app.main and app.view_model.task_id == "10.1")
         assert ViewModel(filled_session).task_id == "10.1", "the next start opens it again"
         filled_session.feed(planned("lt99", "10.5", 99, spec()))
@@ -171,8 +168,8 @@ async def test_a_folder_without_runs_begins_with_the_first_task_and_the_next_off
         await until(pilot, lambda: "needs no run" in text_of(app))
         await until(pilot, lambda: app.view_model.checks and "s Plan" not in text_of(app))
         assert "More:" not in text_of(app)
-        assert "Runs\nThis task needs no run." in text_beside(app.view, 0, roles(app), 60).plain
-        rail = app.main.query_one(TaskList)
+        assert "Runs\nThis task needs no run." in answers_pane.text_beside(app.view, 0, roles(app), 60).plain
+        rail = app.main.query_one(frame.TaskList)
         await until(pilot, lambda: rail.option_count == 7)
         shown = " ".join(" ".join(str(option.prompt).split()) for option in rail.options)
         assert all(row.title in shown for row in app.view.tasks[1:] if len(row.task_id) < 5)
@@ -186,7 +183,7 @@ async def test_a_folder_without_runs_begins_with_the_first_task_and_the_next_off
 
 async def test_where_the_keys_go_is_seen_and_the_runs_have_them_again(filled_session):
     async with screens(filled_session, "runs") as (app, pilot):
-        table, tasks = app.screen.query_one(KeyedTable), app.screen.query_one(TaskList)
+        table, tasks = app.screen.query_one(selected_run.KeyedTable), app.screen.query_one(frame.TaskList)
         await until(pilot, lambda: table.has_focus)
 
         def looks() -> list[Any]:
@@ -249,7 +246,7 @@ async def test_practice_and_read_only_are_said(tmp_path):
 
 async def test_a_new_epoch_moves_row_and_charts_and_nothing_else(filled_session):
     async with screens(filled_session) as (app, pilot):
-        table = app.main.query_one("#runs-table", KeyedTable)
+        table = app.main.query_one("#runs-table", selected_run.KeyedTable)
         filled_session.feed(planned("lt000000000000000ff1", "10.5", 6, spec(gpus=2)))
         await until(pilot, lambda: 6 in app.view.runs and "2.53×" in text_of(app))
         app.choose_run(6)
@@ -361,7 +358,7 @@ async def test_a_pane_opens_with_what_is_there(filled_session, monkeypatch):
         await until(pilot, lambda: app.view_model.state is filled_session.state and app.main.view.checks)
         monkeypatch.setattr(app, "repaint", lambda: None)
         await app.main.show_pane("log")
-        await until(pilot, lambda: app.main.query_one("#log-view", TailView).file.rows() > 0)
+        await until(pilot, lambda: app.main.query_one("#log-view", tail_view.TailView).file.rows() > 0)
         monkeypatch.undo()
         await until(pilot, lambda: "following" in text_of(app))
 

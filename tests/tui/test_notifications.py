@@ -4,8 +4,7 @@ import pytest
 
 from labtui.domain.model import JobPhase
 from labtui.practice.incidents import IncidentNote
-from labtui.session.notifications import Notice, terminal_sequence
-from labtui.session.settings import with_changes
+from labtui.session import notifications, settings
 from labtui.tui.app import LabApp
 from tests import changes
 from tests.tui.fed_session import accepted, finished_run, live_run, observed, planned, spec, write_log
@@ -24,7 +23,7 @@ def messages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 async def test_start_and_end_ring_once_and_the_past_does_not(session, messages):
     session.feed(*finished_run("lt000000000000000aaa", "10.5", 1, spec(), "31330"))
-    shown, incidents = list[Notice](), list[IncidentNote]()
+    shown, incidents = list[notifications.Notice](), list[IncidentNote]()
     async with screens(session, size=(80, 24), incidents=incidents) as (app, pilot):
         app.notifier.desktop = shown.append
         for status in ("online", "offline"):  # which is seen: labtui connects again in its own time
@@ -48,8 +47,8 @@ async def test_start_and_end_ring_once_and_the_past_does_not(session, messages):
 
 @pytest.mark.parametrize(("how", "rings"), [("terminal", 1), ("off", 0)])
 async def test_the_settings_say_how_it_is_told(session, messages, how, rings):
-    session.settings = with_changes(session.settings, notifications=how)
-    shown: list[Notice] = []
+    session.settings = settings.with_changes(session.settings, notifications=how)
+    shown: list[notifications.Notice] = []
     async with screens(session, size=(80, 24)) as (app, pilot):
         app.notifier.desktop = shown.append
         session.feed(*live_run("lt000000000000000ddd", "10.5", 1, spec(), "31330", 1))
@@ -58,6 +57,6 @@ async def test_the_settings_say_how_it_is_told(session, messages, how, rings):
 
 
 def test_a_name_from_outside_cannot_act_on_the_terminal():
-    sequence = terminal_sequence(Notice("x\x1b]0;owned\x07", "a;b\\\nc"))
+    sequence = notifications.terminal_sequence(notifications.Notice("x\x1b]0;owned\x07", "a;b\\\nc"))
     assert sequence.count("\x1b") == sequence.count(";") == 4 and sequence.count("\a") == 1
     assert sequence.startswith("\a\x1b]9;") and "owned\x07" not in sequence

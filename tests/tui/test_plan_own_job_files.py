@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from labtui.domain.errors import UsageError
-from labtui.domain.model import JobPhase, SubmissionStatus
+from labtui.domain import errors, model
 from labtui.session.own_jobs import own_draft
 from labtui.tui.app import LabApp
 from labtui.tui.plan_model import Plan
@@ -143,7 +142,7 @@ def test_an_own_file_with_two_runs_stays_one_job_when_it_goes_again(session):
     plan = Plan(session, session.edition, "10.5", (draft,))
     assert len(draft.runs) == 2 and plan.drafts == (draft,)
     assert not any(row.included for row in plan.with_row_toggled(1)), "its file starts both"
-    with pytest.raises(UsageError, match="such a control run"):
+    with pytest.raises(errors.UsageError, match="such a control run"):
         plan.with_controls()
 
 
@@ -153,10 +152,10 @@ async def test_own_jobs_of_no_task_and_no_model_are_listed_by_name_and_charted(s
     other = {"job_name": "other", "job_file": "gone.slurm"}
     session.feed(
         *online(), planned("lt0000000000000two", "", 2, log_only, **own | other),
-        changes.status("lt0000000000000two", SubmissionStatus.REFUSED, "No."),
+        changes.status("lt0000000000000two", model.SubmissionStatus.REFUSED, "No."),
         planned("lt0000000000000000own", "", 1, log_only, **own), accepted("lt0000000000000000own", "77"),
         changes.started(1, framework="Keras"), *(epoch(1, number, 14.0) for number in range(1, 4)),
-        observed("lt0000000000000000own", "77", JobPhase.RUNNING, slurm_state="RUNNING"),
+        observed("lt0000000000000000own", "77", model.JobPhase.RUNNING, slurm_state="RUNNING"),
     )  # fmt: skip
     async with screens(session) as (app, pilot):
         await until(pilot, lambda: "Own jobs" in text_of(app) and app.view_model.task_id == "")

@@ -9,16 +9,12 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from textual.events import Key
-from textual.widgets import Button, Digits, Static
+from textual import events, widgets
 
-from labtui.domain.errors import RemoteFailure
-from labtui.domain.model import Interval, RunPhase, SubmissionDraft
+from labtui.domain import errors, model
 from labtui.lab.plan import PlanOverrides, task_drafts
-from labtui.session.labs import load_edition
-from labtui.session.planning import retry_after
+from labtui.session import labs, planning, settings
 from labtui.session.preview import Preview
-from labtui.session.settings import load_profile, with_changes
 from labtui.slurm.job_control import SbatchAnswer
 from labtui.tui.app import LabApp
 from labtui.tui.guidance import NextStep
@@ -67,12 +63,12 @@ async def test_the_ticket_says_runs_time_cost_and_submit(session, size, monkeypa
         assert "s  Submit 1 job" in text_of(app), "the next step, and the button where there is room for one"
         assert "! 3 GPUs idle while 1 GPU trains. J makes a job for each size." in text_of(app)
         if size[0] > 80:
-            assert [each.value for each in screen.query(Digits)] == ["3", "4:35", "0.31"]
+            assert [each.value for each in screen.query(widgets.Digits)] == ["3", "4:35", "0.31"]
             assert "i Ask Slurm" in text_of(app).splitlines()[39], "the plan says to press it"
             rows = [cells(screen.plan, at, row)["expected"] for at, row in enumerate(screen.plan.rows)]
             spans = (re.fullmatch(r"(\d+):(\d+) min", each) for each in rows)
             assert sum(60 * int(span[1]) + int(span[2]) for span in spans) == pytest.approx(275, abs=1)
-            assert str(screen.query_one("#send", Button).label) == "s  Submit 1 job"
+            assert str(screen.query_one("#send", widgets.Button).label) == "s  Submit 1 job"
             monkeypatch.setenv("LABTUI_ASCII", "1")
             screen.show()
             await until(pilot, lambda: "4:35 min" in text_of(app), "no digits made of signs")
@@ -84,14 +80,14 @@ async def test_the_ticket_says_runs_time_cost_and_submit(session, size, monkeypa
             screen.show()  # as every second
             line = f"{'▸ Job script  93 lines, yours to edit':<72}v View"
             await until(pilot, lambda: line in text_of(app), "as wide as the window")
-        early = Key("s", "s")
+        early = events.Key("s", "s")
         early.time = screen.confirms_after - 1.0
         await app.on_event(early)
         await until(pilot, lambda: "The plan was not shown yet. Press s to submit it." in text_of(app))
         await pilot.press("v")
         await until(pilot, lambda: "#!/bin/bash" in text_of(app) and "GPU-h" in text_of(app))
         screen.show()
-        page = screen.query_one("#plan-page", Static).render()
+        page = screen.query_one("#plan-page", widgets.Static).render()
         styles = {str(span.style) for span in page.spans if page.plain[span.start :].startswith("#SBATCH")}
         assert "$foreground" in styles, "to Slurm these lines are no comments"
         assert screen.query_one("#plan-page").size.height == len(page.plain.splitlines()), "not wrapped"
@@ -104,9 +100,9 @@ async def test_the_ticket_says_runs_time_cost_and_submit(session, size, monkeypa
 
 def plan_of_vit(session: FedSession, *gpus: int) -> Plan:
     """Task 12.1 on so many GPUs."""
-    edition = load_edition("hpc4ai-ch12")
+    edition = labs.load_edition("hpc4ai-ch12")
     given = PlanOverrides(gpus=gpus, account="nct_345")
-    return Plan(session, edition, "12.1", task_drafts(edition, "12.1", load_profile("mn5"), given))
+    return Plan(session, edition, "12.1", task_drafts(edition, "12.1", settings.load_profile("mn5"), given))
 
 
 @pytest.mark.parametrize("width", [72, 86])
@@ -125,15 +121,15 @@ def test_the_options_of_a_run_are_cut_where_the_window_ends(session, monkeypatch
     assert sum(column.width + 2 for column in columns) <= width
     assert columns[-1].key == "options" and columns[-1].width >= 16
     assert {"gpus", "per_gpu"} <= {column.key for column in columns}
-    thesis = load_edition("thesis-2019")
+    thesis = labs.load_edition("thesis-2019")
     for task, rate in (("2", "0.1"), ("3", "0.05 (base 0.1)")):
-        drafts = task_drafts(thesis, task, load_profile("mn5"), PlanOverrides(account="nct_345"))
+        drafts = task_drafts(thesis, task, settings.load_profile("mn5"), PlanOverrides(account="nct_345"))
         planned = Plan(session, thesis, task, drafts)
         assert cells(planned, 0, planned.rows[0])["rate"] == rate
         shown, line = {column.key for column in table_of(planned, 118)[0]}, ticket(planned)[1].line
         assert {"job", "batch", "expected", "options"} <= shown, "an empty one takes what is typed there"
         assert re.search(r" expected, \d:\d\d:\d\d to \d+:\d\d:\d\d", line), line
-    monkeypatch.setattr("labtui.tui.plan_words.expectation", lambda *_: (Interval(456, 456, 556), None))
+    monkeypatch.setattr("labtui.tui.plan_words.expectation", lambda *_: (model.Interval(456, 456, 556), None))
     assert ticket(planned)[1].line == "15:12 min expected, up to 18:32", "not from itself on"
 
 
@@ -162,7 +158,7 @@ async def test_the_first_frame_of_the_plan_says_what_is_expected(session, painti
 
 async def test_data_that_is_not_there_shows_once_the_cluster_has_answered(session):
     data = "/gpfs/projects/nct_345/cifar-10-batches-py"
-    session.settings = with_changes(session.settings, data_dir=data)
+    session.settings = settings.with_changes(session.settings, data_dir=data)
     questions: list[tuple[Sequence[str], Future[Mapping[str, bool]]]] = []
 
     def look_at(paths: Sequence[str]) -> Future[Mapping[str, bool]] | None:
@@ -199,7 +195,7 @@ async def test_slurm_s_own_word_stands_below_the_ticket(session):
         await pilot.press("i")
         await until(pilot, lambda: len(session.requests) == 3)
         session.requests[0][2].set_result(SbatchAnswer())
-        session.requests[2][2].set_exception(RemoteFailure("The line broke.", "Try again."))
+        session.requests[2][2].set_exception(errors.RemoteFailure("The line broke.", "Try again."))
         await until(pilot, lambda: "? Job 3: The line broke.  Try again." in text_of(app))
         refused = SbatchAnswer(key="qos", sentence="No such [QoS].", hint="Ask your teacher.")
         session.requests[1][2].set_result(refused)
@@ -248,7 +244,7 @@ async def test_numbers_are_changed_in_place_and_without_any_run_left_there_is_no
         await until(pilot, lambda: screen.plan.rows[1].spec.batch_size == 1024)
         for batch in ("1536", "512"):
             for key in ("enter", *batch, "enter"):  # typed before the dialog stands
-                app.post_message(Key(key, key if len(key) == 1 else None))
+                app.post_message(events.Key(key, key if len(key) == 1 else None))
             await until(pilot, lambda batch=batch: screen.plan.rows[1].spec.batch_size == 2 * int(batch))
         await pilot.press("enter", *"x0", "enter")
         await until(pilot, lambda: "The batch per GPU is a whole number, not 'x0'." in flat(app))
@@ -368,10 +364,10 @@ async def test_an_error_is_overridden_with_a_reason(session, rule):
 async def test_a_script_the_task_asks_for_is_begun_from_the_plan(session, monkeypatch):
     (session.folder.scripts / "ResNet152.py").unlink(missing_ok=True)
     async with screens(session) as (app, pilot):
-        app.view_model.edition = edition = load_edition("hpc4ai-ch10")
+        app.view_model.edition = edition = labs.load_edition("hpc4ai-ch10")
         task = next(each for each in edition.tasks if ("ResNet50.py", "ResNet152.py") in each.copies_to_start)
         given = PlanOverrides(account="nct_345", user="u1")
-        drafts = task_drafts(edition, task.id, load_profile("mn5"), given)
+        drafts = task_drafts(edition, task.id, settings.load_profile("mn5"), given)
         screen = PlanScreen(Plan(session, edition, task.id, drafts))
         await app.push_screen(screen)
         await until(pilot, lambda: "ResNet152.py is not sent with the job" in flat(app))
@@ -397,7 +393,7 @@ async def test_submit_sends_every_job_once_it_is_checked(session):
     async with screens(session) as (app, pilot):
         screen, checked, real = await open_plan(app, pilot), threading.Event(), session.preview
 
-        def preview(draft: SubmissionDraft, *, script: str | None = None) -> Preview:
+        def preview(draft: model.SubmissionDraft, *, script: str | None = None) -> Preview:
             assert checked.wait(60)
             return real(draft, script=script)
 
@@ -507,7 +503,7 @@ def test_runs_that_are_done_are_left_out_but_of_a_plan_to_repeat_them(session):
     assert not any(row.included for row in again.rows) and not again.drafts
     said = "All runs of this task are done. Press d to run the selected one again."
     assert step(again) == NextStep("Back", said, "back", "esc") and not ticket(again)
-    going_on = {run.run_id: replace(run, phase=RunPhase.RUNNING) for run in again.known.values()}
+    going_on = {run.run_id: replace(run, phase=model.RunPhase.RUNNING) for run in again.known.values()}
     session.feed(lambda state: replace(state, runs={**state.runs, **going_on}))
     assert cells(again, 0, again.rows[0])["in"] == "running"
     again.forms = ("torchrun", "task-per-gpu")
@@ -525,12 +521,12 @@ def test_after_an_out_of_memory_only_what_was_not_made_with_the_smaller_batch_is
     one, two, four = (run for draft in session.drafts("10.5") for run in draft.runs)
     large = replace(one, batch_size=4 * one.batch_size)
     session.feed(*finished_run("lt1", "10.5", 1, large, "7", outcome="oom"))
-    assert [run for each in retry_after(session, 1).drafts for run in each.runs] == [one, two, four]
+    assert [run for each in planning.retry_after(session, 1).drafts for run in each.runs] == [one, two, four]
     session.feed(*finished_run("lt2", "10.5", 2, two, "8"))
-    proposal = retry_after(session, 1)
+    proposal = planning.retry_after(session, 1)
     assert [run for each in proposal.drafts for run in each.runs] == [one, four]
     assert "as the runs that are done have" in proposal.sentence
     session.feed(*finished_run("lt3", "10.5", 3, one, "9"), *finished_run("lt4", "10.5", 4, four, "10"))
-    (draft,) = retry_after(session, 1).drafts
+    (draft,) = planning.retry_after(session, 1).drafts
     assert draft.runs == (one,) and draft.gpus == 1
     assert Plan(session, session.edition, "10.5", (draft,), "Out of memory.").drafts == (draft,)

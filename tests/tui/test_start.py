@@ -5,8 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from textual.color import Color
-from textual.widgets import Input
+from textual import color, widgets
 
 from labtui.commands import screens as screens_command
 from labtui.domain.errors import UsageError
@@ -28,8 +27,8 @@ async def test_the_preferred_theme_colours_the_first_frame(session, tmp_path, mo
     assert WizardApp(tmp_path / "lab").theme == "labtui-light"
     app = LabApp(session)
     async with app.run_test(size=(80, 24), notifications=True):
-        assert app.query_one("#header").styles.background == Color.parse(str(themes.LIGHT.surface))
-        assert app.screen.styles.background == Color.parse(str(themes.LIGHT.background))
+        assert app.query_one("#header").styles.background == color.Color.parse(str(themes.LIGHT.surface))
+        assert app.screen.styles.background == color.Color.parse(str(themes.LIGHT.background))
 
 
 def test_without_a_terminal_there_is_a_sentence_and_exit_2(tmp_path):
@@ -83,10 +82,10 @@ async def test_leaving_an_unkept_practice_session_is_asked_about(filled_session,
         await until(pilot, lambda: "is not kept" in text_of(app))
         await pilot.press("k")
         await until(pilot, lambda: types(app))
-        app.screen.query_one(Input).value = str(tmp_path / "lab")
+        app.screen.query_one(widgets.Input).value = str(tmp_path / "lab")
         await pilot.press("enter")
         await until(pilot, lambda: "exists already" in text_of(app))
-        app.screen.query_one(Input).value = "kept"
+        app.screen.query_one(widgets.Input).value = "kept"
         await until(pilot, lambda: "exists already" not in text_of(app))
         await pilot.press("enter")
     assert app.return_value == 0 and app.keep_in == tmp_path / "kept"

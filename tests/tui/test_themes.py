@@ -3,10 +3,9 @@
 from itertools import product
 
 import pytest
-from textual.color import Color
+from textual import color, widget
 from textual.css.query import NoMatches
 from textual.theme import Theme
-from textual.widget import MountError
 
 from labtui.tui import themes
 
@@ -20,7 +19,7 @@ def contrast(one: str, other: str) -> float:
     """WCAG's contrast ratio, 1 to 21."""
 
     def luminance(name: str) -> float:
-        parts = [part / 255 for part in Color.parse(name).rgb]
+        parts = [part / 255 for part in color.Color.parse(name).rgb]
         linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
         return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
@@ -58,7 +57,7 @@ async def test_leaving_while_a_widget_is_made_is_no_error():
     app = themes.SanitizedApp[None]()
     async with app.run_test():
         app.exit()
-        for error in (NoMatches("its parts were not mounted"), MountError("nor was it itself")):
+        for error in (NoMatches("its parts were not mounted"), widget.MountError("nor was it itself")):
             app._handle_exception(error)
     assert not app.return_code
     app = themes.SanitizedApp[None]()

@@ -23,32 +23,27 @@ from labtui.domain.state import (
 )
 from labtui.lab.checks import CheckItem, TaskCheck
 from labtui.lab.expected_time import run_seconds
+from labtui.results import compute, messages
 from labtui.results.catalogue import catalogue
 from labtui.results.charts import Point, Series, make_chart
-from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
-from labtui.results.messages import note_lines
 from labtui.results.numbers import percent_text, ratio_text
 from labtui.session.labs import load_edition
 from labtui.session.settings import load_profile
 from labtui.slurm.job_evidence import observe
 from labtui.slurm.queue import QueueAnswer
 from labtui.tui import format as words
-from labtui.tui import guidance
+from labtui.tui import guidance, themes
 from labtui.tui.guidance import headline, next_step, result_parts, status_line, title_remark
-from labtui.tui.themes import Roles
 from labtui.tui.view import TaskLine, View, runs_of
 from labtui.tui.view_model import ViewModel, asked_families, first_chart, first_task, gpu_load
-from labtui.tui.widgets import runs_pane
-from labtui.tui.widgets.charts_pane import empty_chart
+from labtui.tui.widgets import charts_pane, log_pane, runs_pane, task_pane
 from labtui.tui.widgets.frame import _title, gpu_hours, sentences, task_text, wrap
-from labtui.tui.widgets.log_pane import read_as
 from labtui.tui.widgets.runs_pane import error_card, run_facts, state_text, table_of
-from labtui.tui.widgets.task_pane import task_page
 from tests.lab.published import published_lab
 from tests.tui.fed_session import NOW, FrozenClock, spec
 
-ROLES = Roles(*["white"] * 10)
+ROLES = themes.Roles(*["white"] * 10)
 EDITION = load_edition("hpc4ai-ch10")
 WORDS = ("COMPLETED", "CANCELLED by 42", "TIMEOUT", "OUT_OF_MEMORY", "FAILED", "NODE_FAIL")
 OOM = model.Diagnosis(kind="oom", line=9, text="OOM", advice="Halve.", stream="out")
@@ -103,7 +98,7 @@ def states(draw: Any) -> LabState:
 
 
 def seen(state: LabState, **more: Any) -> View:
-    results = compute_results(measured_from_state(state), images=50_000)
+    results = compute.compute_results(measured_from_state(state), images=50_000)
     run_id = next(iter(state.runs))
     shown = {"results": results, "charts": catalogue(results), "task_id": "10.5", "chosen": run_id}
     return View(state=state, edition=EDITION, **(shown | {"now": NOW} | more))
@@ -412,7 +407,7 @@ def test_runs_that_are_held_are_what_is_to_be_done_and_failed_ones_say_each_thei
     assert not guidance.remedy(replace(told, checks={"10.5": full}), told.runs[3]).label, (
         "others did its work"
     )
-    (other, own) = (read_as(replace(told, chosen=number), "out") for number in (3, 1))
+    (other, own) = (log_pane.read_as(replace(told, chosen=number), "out") for number in (3, 1))
     assert (other, own) == ({9: "run 1  error"}, {9: "error"}), "of the run it ended"
     assert selected(told.state) == 1, "the run that failed"
 
@@ -531,7 +526,7 @@ def test_a_cancelled_job_is_told_in_the_list_and_in_words():
     view = replace(seen(LabState(runs=cancelled)), task_id="10.6")
     assert headline(view) == "Runs 6, 7 were cancelled."
     assert task_word(view) == "cancelled" and view.task_line.sign == "⊘"  # type: ignore[union-attr]
-    assert "Runs 6, 7 were cancelled." in task_page(view, ROLES, 90, whole=False).plain
+    assert "Runs 6, 7 were cancelled." in task_pane.task_page(view, ROLES, 90, whole=False).plain
     failed = {**cancelled, 6: replace(cancelled[6], phase=RunPhase.FAILED, outcome="oom")}
     view = replace(seen(LabState(runs=failed)), task_id="10.6")
     assert headline(view).startswith("Run 6 failed: out of memory.")
@@ -541,7 +536,7 @@ def test_a_cancelled_job_is_told_in_the_list_and_in_words():
     own = one_run(9, task_id="", phase=RunPhase.FAILED, outcome="oom")
     view = seen(LabState(runs={9: own}), task_id="", checks={"10.6": begun})
     assert (task_word(view), view.tasks[-1].sign) == ("failed", "✘") and next_step(view).label != "Run again"
-    assert task_page(view, ROLES, 90, whole=False).plain.startswith("These jobs belong to no task.")
+    assert task_pane.task_page(view, ROLES, 90, whole=False).plain.startswith("These jobs belong to no task.")
     chapter = load_edition("hpc4ai-ch11")
     first, other, *_ = (plan.spec for plan in chapter.task("11.2").runs)  # type: ignore[union-attr]
     made = {7: one_run(7, other, phase=RunPhase.FAILED), 8: one_run(8, first, outcome="completed")}
@@ -644,9 +639,9 @@ def test_one_gpu_against_the_cpu_is_the_result_of_its_task():
     kinds = ("speedup", "error", "batch-accuracy", "whole-training")
     charts = [make_chart(each, [line], message=each) for each in kinds]
     jacobi = replace(view, edition=load_edition("hpc4ai-ch6"), task_id="6.7")
-    assert empty_chart(jacobi, "throughput").message == "This program prints times only."
+    assert charts_pane.empty_chart(jacobi, "throughput").message == "This program prints times only."
     pi = replace(view, edition=load_edition("hpc4ai-ch4"), task_id="4.4")
-    empty = [empty_chart(each, "time") for each in (pi, jacobi)]
+    empty = [charts_pane.empty_chart(each, "time") for each in (pi, jacobi)]
     assert [(each.x_label, each.y_label) for each in empty] == [("processes", "seconds"), ("GPUs", "seconds")]
     sweet = replace(view, edition=load_edition("hpc4ai-ch12"), task_id="12.4")
     asked = (*(replace(thesis, task_id=each) for each in ("1", "2", "8")), sweet)
@@ -671,7 +666,7 @@ def test_a_run_that_ended_without_an_epoch_is_named_in_the_results():
     ended = one_run(outcome="time-limit", phase=RunPhase.FAILED, started=True)
     runs = {1: ended, 2: replace(ended, run_id=2, outcome="unfinished"), 3: one_run(3, outcome="unfinished")}
     runs[4] = one_run(4, outcome="completed", phase=RunPhase.DONE)
-    assert note_lines(compute_results(measured_from_state(LabState(runs=runs)))) == [
+    assert messages.note_lines(compute.compute_results(measured_from_state(LabState(runs=runs)))) == [
         "Not counted: run 1, no epoch was finished: it was stopped by its time limit.",
         "Not counted: run 2, no epoch was finished: it ended early.",
         "Not counted: run 4, no epoch time was read: see `labtui parse `, then set log_patterns in lab.toml.",
@@ -821,7 +816,7 @@ def test_the_quote_of_a_failed_run_is_whole_and_the_bar_stands_before_each_of_it
     assert said.split() == view.runs[1].run.diagnosis[0].text.split()
     both = seen(replace(view.state, runs={**view.state.runs, 5: replace(view.state.runs[4], run_id=5)}))
     assert ", run 4 or 5\n" in error_card(both, both.runs[5], ROLES, width).plain, "not whose it is"
-    assert read_as(replace(both, chosen=5), "out") == {9: "run 4 or 5  error"}, "as the card says"
+    assert log_pane.read_as(replace(both, chosen=5), "out") == {9: "run 4 or 5  error"}, "as the card says"
 
 
 def test_a_size_that_is_done_with_a_smaller_batch_asks_for_nothing():
@@ -847,7 +842,7 @@ def test_a_size_that_is_done_with_a_smaller_batch_asks_for_nothing():
     assert "this run needs another cluster" in guidance.remedy(none, view.runs[1]).reason
     open_ = {view.task_id: replace(check, items=(CheckItem("", "None.", kind="runs", run=spec()),))}
     bare = replace(none, state=LabState(), checks=open_)
-    page = task_page(bare, ROLES, 90, whole=False).plain
+    page = task_pane.task_page(bare, ROLES, 90, whole=False).plain
     assert "No run yet. Another cluster is needed first." in page and "s Plan" not in page
     assert [*table_of(view, ROLES, 86)[1]] == ["3", "1", "2", "4"], "what failed and is not needed is last"
     assert selected(view.state) == 4  # what happened last
@@ -863,7 +858,7 @@ def test_what_a_log_says_of_the_whole_training_stands_beside_the_chart():
     facts = run_facts(view, view.runs[1], (), ROLES).plain
     assert "training 525 s in all" in facts and "GPU mem. 53 GiB" in facts
     timed = seen(LabState(runs={1: one_run(program="jacobi", epochs=(sample(1),))}))
-    assert read_as(timed, "out") == {11: "9.00 s"}, "a program's time counts"
+    assert log_pane.read_as(timed, "out") == {11: "9.00 s"}, "a program's time counts"
     assert "accuracy 74.6 %" in facts and "val. acc 70.9 %" in facts, "of which set is said"
     tuned = replace(run.spec, model="ResNet50, wide", arguments=("--lr-policy", "linear"))
     state = LabState(runs={1: replace(view.state.runs[1], task_id="2", spec=tuned)})
@@ -890,11 +885,11 @@ def test_charts_older_than_a_run_are_to_be_exported_and_complete_runs_ask_for_no
     assert view.task_line is not None and view.task_line.word == "outdated", "as `labtui check` says"
     assert " outdated" in task_text(view.task_line, view, ROLES, 90).plain, "so does the page of tasks"
     assert next_step(replace(view, exporting="1 of 2")) == guidance.NextStep("Exporting ..."), "one export"
-    page = task_page(view, ROLES, 90, whole=True).plain
+    page = task_pane.task_page(view, ROLES, 90, whole=True).plain
     assert f"○ {old}" in page and "is exported" not in page and "○ Charts       0/1" in page
     made = replace(check, items=(items[0], replace(items[1], missing="", stale=False)))
     view = replace(view, checks={"10.5": made}, deck="deck.pdf", deck_old=True)
-    assert "exported; deck.pdf is outdated" in task_page(view, ROLES, 90, whole=False).plain
+    assert "exported; deck.pdf is outdated" in task_pane.task_page(view, ROLES, 90, whole=False).plain
 
 
 def measured(*trained: tuple[str, int, float]) -> LabState:
@@ -964,5 +959,5 @@ def test_networks_are_called_as_the_edition_calls_them():
     rows = view.results.measured
     assert {row.model for row in rows} == {"ViT-H/14"}
     run = rows[0].members[0].run.spec
-    measured = compute_results(measured_from_state(state), images=edition.images).rows
+    measured = compute.compute_results(measured_from_state(state), images=edition.images).rows
     assert run.model == "vit" and run_seconds(run, edition, rows) == run_seconds(run, edition, measured)

@@ -6,10 +6,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from textual import coordinate, widgets
 from textual._context import visible_screen_stack
-from textual.coordinate import Coordinate
 from textual.pilot import Pilot
-from textual.widgets import Input
 
 from labtui.tui.app import LabApp
 from labtui.tui.screens.modals import Ask
@@ -75,7 +74,7 @@ async def open_plan(app: Any, pilot: Pilot[Any], task: str = "10.5", *, again: b
 def focus_at(screen: Any, row: int, column: str) -> None:
     """Move the cursor of a plan's table to a cell."""
     table = screen.query_one(PlanTable)
-    table.cursor_coordinate = Coordinate(row, table.get_column_index(column))
+    table.cursor_coordinate = coordinate.Coordinate(row, table.get_column_index(column))
 
 
 def ready(screen: Any) -> bool:
@@ -87,12 +86,12 @@ def ready(screen: Any) -> bool:
 
 def types(app: Any) -> bool:
     """Whether the screen is a dialog with an input."""
-    return isinstance(app.screen, Ask) and bool(app.screen.query(Input))
+    return isinstance(app.screen, Ask) and bool(app.screen.query(widgets.Input))
 
 
 def chooses(app: Any) -> bool:
     """Whether the screen is a dialog with choices only."""
-    return isinstance(app.screen, Ask) and not app.screen.query(Input)
+    return isinstance(app.screen, Ask) and not app.screen.query(widgets.Input)
 
 
 async def submit(pilot: Pilot[Any]) -> None:

@@ -14,7 +14,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any, NoReturn, TextIO
 
 from labtui import __version__
@@ -48,12 +48,8 @@ def raw_stream(stream: TextIO) -> TextIO:
 @contextmanager
 def guard_streams() -> Iterator[None]:
     """Sanitize ``sys.stdout`` and ``sys.stderr`` while a command runs."""
-    before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = _guard_stream(sys.stdout), _guard_stream(sys.stderr)
-    try:
+    with redirect_stdout(_guard_stream(sys.stdout)), redirect_stderr(_guard_stream(sys.stderr)):
         yield
-    finally:
-        sys.stdout, sys.stderr = before
 
 
 def _guard_stream(stream: TextIO | None) -> Any:

@@ -103,14 +103,6 @@ def finding_line(found: Finding, folder: Path = Path()) -> str:
     return f"{place}: {found.severity}: {found.effect} [{found.rule}]"
 
 
-def show_findings(previews: Sequence[Preview]) -> int:
-    """Print each finding once, on stderr; return how many there are."""
-    shown = list(dict.fromkeys(finding_line(found) for preview in previews for found in preview.findings))
-    for text in shown:
-        say(text)
-    return len(shown)
-
-
 def finding_row(found: Finding) -> dict[str, Any]:
     return fields_of(found, "rule severity file line text effect") | {"fix": found.fix and found.fix.title}
 

@@ -20,7 +20,7 @@ from labtui.domain.state import UNANSWERED, LabState, SubmissionState
 from labtui.domain.tuning import distinguishing_words
 from labtui.results.numbers import ABSENT
 from labtui.slurm.job_evidence import live_jobs, without_outcome
-from labtui.slurm.states import end_reason, reason_words
+from labtui.slurm.states import end_reason, reason_words, waiting_reason
 
 if TYPE_CHECKING:
     from labtui.domain.profile import Profile
@@ -101,7 +101,6 @@ def _refresh(lab: OpenLab, *, all_jobs: bool) -> None:
 
 
 def _row(view: View, line: RunLine, profile: Profile, served: bool) -> dict[str, Any]:
-    from labtui.slurm.states import waiting_reason
     from labtui.tui.format import limit_warning
 
     state, run = view.state, line.run

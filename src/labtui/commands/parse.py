@@ -20,7 +20,7 @@ from labtui.domain.errors import LabError, failure
 from labtui.domain.model import EpochSample, Program, Stream
 from labtui.domain.run import MARKS
 from labtui.domain.terminal_text import fitted_lines, printable
-from labtui.results import grouping, numbers
+from labtui.results import compute, grouping, measured, numbers
 from labtui.results.numbers import ABSENT, bounds_text, rate_text, with_half_width, with_uncertainty
 from labtui.results.report import notes_of_run, run_json, step_seconds
 from labtui.results.rows import ResultRow, is_step_time
@@ -165,8 +165,6 @@ def file_json(one: ParsedFile) -> dict[str, Any]:
 
 def _rows(one: ParsedFile) -> tuple[ResultRow, ...]:
     """The row that `labtui results` makes of each run, so that both agree on a file."""
-    from labtui.results import compute, measured
-
     return tuple(compute.measure(run) for run in measured.measured_from_reports([(one.path, one.report)]))
 
 

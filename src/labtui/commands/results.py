@@ -20,6 +20,10 @@ from typing import TYPE_CHECKING, Any
 from labtui.commands import options, parse
 from labtui.commands.terminal import lab_folder, print_json, say, say_error, window_width
 from labtui.domain.errors import LabError, UsageError, failure, os_errors
+from labtui.results import grouping, measured
+from labtui.results.report import loss_json, losses_text, report_text, short_report
+from labtui.results.scaling import SLOWER_STEPS, lost_efficiency, scaling_lines
+from labtui.training_logs.gpu_sampler import clocks
 
 if TYPE_CHECKING:
     from labtui.export.contents import Measurements
@@ -50,8 +54,6 @@ def add_input(parser: argparse.ArgumentParser) -> None:
 
 def run_results(args: argparse.Namespace) -> int:
     """Print the numbers; return 1 if there are none yet, 2 if a file could not be read."""
-    from labtui.results.report import report_text, short_report
-
     folder, given = _measurements(args)
     results = given.results(args.images)
     if args.json:
@@ -75,7 +77,6 @@ def run_results(args: argparse.Namespace) -> int:
 def measure_files(paths: Sequence[str], patterns: Sequence[str] = (), lab: str = "") -> Measurements:
     """The runs of training logs, and the times of a lab's programs; stderr says what cannot be read."""
     from labtui.export.contents import SAMPLER_END, Measurements, samples_beside
-    from labtui.results.measured import measured_from_reports
 
     each = {path if path == "-" else str(Path(path).resolve()): path for path in paths}  # each log once
     samplers = [path for path in each.values() if path.endswith(SAMPLER_END) and Path(path).is_file()]
@@ -89,7 +90,7 @@ def measure_files(paths: Sequence[str], patterns: Sequence[str] = (), lab: str =
             say_error(one.error)
         elif not one.report.runs and (one.stream == "out" or not found):
             say_error(failure("no-epochs-read", path=one.path))
-    runs = measured_from_reports((one.path, one.report) for one in files if one.error is None)
+    runs = measured.measured_from_reports((one.path, one.report) for one in files if one.error is None)
     return Measurements(
         runs=runs,
         samples={run.source: samples_beside(run.source) for run in runs},
@@ -158,9 +159,6 @@ def why_arguments(parser: argparse.ArgumentParser) -> None:
 def run_why(args: argparse.Namespace) -> int:
     """Print where the efficiency went; return 1 if nothing can be said yet."""
     _, given = _measurements(args)
-    from labtui.results.report import loss_json, losses_text
-    from labtui.results.scaling import SLOWER_STEPS, lost_efficiency, scaling_lines
-
     results = given.results(args.images) if args.json else given.named(given.results(args.images))
     lines = scaling_lines(results.measured)
     rows = [row for line in lines for row in line.compared[1:] if lost_efficiency(row)]
@@ -179,9 +177,6 @@ def run_why(args: argparse.Namespace) -> int:
 
 def _clock_sentence(row: ResultRow, given: Measurements) -> str:
     """The GPUs' clock and what slowed it, if it differs from that of one GPU by more than 1 %; else ""."""
-    from labtui.results.grouping import devices
-    from labtui.training_logs.gpu_sampler import clocks
-
     found = []
     for each in filter(None, (row.baseline, row)):
         sampled = ((given.samples.get(run.source, ()), run.run.epochs) for run in each.members)
@@ -191,7 +186,7 @@ def _clock_sentence(row: ResultRow, given: Measurements) -> str:
     if mine is None or theirs is None or abs(mine - theirs) <= 0.01 * theirs:
         return ""
     why = "".join(f"; {name} in {100 * share:.0f} % of the samples" for name, share in slowed.items())
-    return f"GPU clock: {mine:,.0f} MHz on {devices(row.n_gpus)}, {theirs:,.0f} MHz on one{why}."
+    return f"GPU clock: {mine:,.0f} MHz on {grouping.devices(row.n_gpus)}, {theirs:,.0f} MHz on one{why}."
 
 
 # --------------------------------------------------------------------------- plots and the hand-in

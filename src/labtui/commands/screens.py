@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labtui.cluster.local_files import expand_home
+from labtui.commands import options, terminal
 from labtui.domain.errors import failure
 
 if TYPE_CHECKING:
@@ -43,9 +44,7 @@ def open_folder(named: str | None, *, trust: bool = False) -> int:
         if made is None:
             return 0
         path = Path(made)
-    from labtui.commands.terminal import ask_trust
-
-    ask_trust(path, given=trust)
+    terminal.ask_trust(path, given=trust)
     return show(path)
 
 
@@ -69,11 +68,10 @@ def require_screen(hint: str) -> None:
 
 def _named_folder(named: str | None) -> Path | None:
     """The path of the lab folder, or None if it has to be made. Raises UsageError if it cannot be made there."""
-    from labtui.commands.terminal import folder_here
     from labtui.session.settings import SETTINGS_FILE
 
     if named is None:
-        here = folder_here(None)
+        here = terminal.folder_here(None)
         return here.path if here is not None else None
     path = expand_home(named)
     if (path / SETTINGS_FILE).is_file():
@@ -150,8 +148,6 @@ LAB = "hpc4ai-ch10"
 
 def practice_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the practice cluster."""
-    from labtui.commands import options
-
     words = f"the lab edition (default {LAB}; `labtui labs` lists them)"
     parser.add_argument("--lab", default=LAB, metavar="ID", help=words)
     options.add_trust(parser)
@@ -167,18 +163,17 @@ def practice_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_practice(args: argparse.Namespace) -> int:
     """Start the cluster, then the screens on it (or wait, with ``--serve``)."""
-    from labtui.commands.terminal import print_wrapped, say
     from labtui.practice.cluster import DEFAULT_FACTOR, PracticeCluster
     from labtui.practice.incidents import INCIDENTS, IncidentPlan, choose
     from labtui.session.settings import forget_trust
 
     if args.list:
         for name, incident in INCIDENTS.items():
-            print_wrapped(f"{name}\n  {incident.title}.\n  {incident.text}\n", hang=0)
+            terminal.print_wrapped(f"{name}\n  {incident.title}.\n  {incident.text}\n", hang=0)
         return 0
     names = choose(args.rehearse)
     _check_arguments(args)
-    say("Starting the practice cluster ...")
+    terminal.say("Starting the practice cluster ...")
     place = expand_home(args.keep) / "cluster" if args.keep else None
     with PracticeCluster(place, factor=args.factor or DEFAULT_FACTOR, train=args.train) as cluster:
         folder = _prepare_lab_folder(args, cluster)
@@ -191,14 +186,13 @@ def run_practice(args: argparse.Namespace) -> int:
             code = show(folder, incidents=happened, practice_factor=speed, kept=bool(args.keep))
         finally:
             if left := plan.close():
-                say(f"Not simulated: {', '.join(left)}. Each incident needs a job of its own.")
+                terminal.say(f"Not simulated: {', '.join(left)}. Each incident needs a job of its own.")
             if not args.keep:
                 forget_trust(folder)
     if args.keep and sys.stdout.isatty():
-        factor = ["--factor", f"{args.factor:g}"] if args.factor else []
-        again = shlex.join(
-            ["labtui", "practice", "--keep", args.keep, *factor, *(["--train"] if args.train else [])]
-        )
+        same = ["--factor", f"{args.factor:g}"] if args.factor else []
+        same += ["--train"] if args.train else []
+        again = shlex.join(["labtui", "practice", "--keep", args.keep, *same])
         print(f"Kept in {args.keep}. To continue: {again}")
     return code
 
@@ -230,7 +224,6 @@ def _check_keep_folder(path: Path, args: argparse.Namespace) -> None:
         UsageError: the folder has other files, which would be mixed with the session's.
         NotTrusted: the folder came from somebody else, and its jobs would run on this computer.
     """
-    from labtui.commands.terminal import require_trust
     from labtui.practice.layout import Layout
     from labtui.session.settings import SETTINGS_FILE, read_settings
 
@@ -240,7 +233,7 @@ def _check_keep_folder(path: Path, args: argparse.Namespace) -> None:
     kept = (Layout(path / "cluster").programs / "sbatch").exists()
     if not kept or not lab.exists() or read_settings(lab).profile != "practice":
         raise failure("not-kept-there", path=path, new=shlex.quote(str(path / "practice")))
-    require_trust(lab.parent, args)
+    terminal.require_trust(lab.parent, args)
 
 
 def _prepare_lab_folder(args: argparse.Namespace, cluster: PracticeCluster) -> Path:

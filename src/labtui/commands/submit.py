@@ -19,12 +19,13 @@ from labtui.commands import job_files, options, terminal
 from labtui.commands.terminal import OpenLab, confirm, fields_of, print_json, print_line, say, say_error
 from labtui.domain.errors import LabError, failure
 from labtui.domain.model import PROCESS_PER_GPU, AcceptedFinding, SubmissionDraft, SubmissionStatus, plural
-from labtui.domain.state import LabState
+from labtui.domain.state import UNANSWERED, LabState
 from labtui.domain.terminal_text import printable
 from labtui.lab.plan import CONTROLS, PlanOverrides, drafts_from, task_of
 from labtui.lab.plan_table import control_rows, rows_of, split_options
 from labtui.lab.run_choice import join
 from labtui.preflight.findings import overridden
+from labtui.slurm.states import sendable
 from labtui.slurm.values import number
 
 if TYPE_CHECKING:
@@ -100,7 +101,9 @@ def send(lab: OpenLab, args: argparse.Namespace, drafts: list[SubmissionDraft], 
         say(sentence)
     for preview in previews:
         say(job_files.job_line(preview, lab.session.edition.names))
-    found = job_files.show_findings(previews)
+    found = dict.fromkeys(job_files.finding_line(each) for preview in previews for each in preview.findings)
+    for text in found:
+        say(text)
     if (errors := job_files.errors_of(previews)) and not args.force:
         what = _what_to_correct(args, drafts[0], errors)
         say(f"Nothing was submitted. Correct {what}, or override it: --force REASON.")
@@ -325,9 +328,6 @@ def exit_code(statuses: set[str], trouble: LabError | None, *, elsewhere: bool) 
 
 def _settled(lab: OpenLab, state: LabState, tokens: list[str], *, wait: bool) -> bool:
     """Whether to stop waiting: all are accepted or refused or, unless `wait`, none of the rest can be sent soon."""
-    from labtui.domain.state import UNANSWERED
-    from labtui.slurm.states import sendable
-
     lab.check_connection(patient=wait)
     items = [state.submissions[token] for token in tokens]
     if any(item.status in UNANSWERED for item in items):

@@ -34,18 +34,17 @@ if TYPE_CHECKING:
 
 
 class TerminalSanitizer(LineFilter):
-    """A line filter that makes the text of every segment inert: no control characters reach the terminal."""
+    """A line filter that makes the text of every segment inert: no control characters reach the terminal.
 
-    def __init__(self, *, ascii_only: bool = False) -> None:
-        """With `ascii_only` (`LABTUI_ASCII=1`), every character is replaced by one of ASCII."""
-        super().__init__()
-        self.ascii_only = ascii_only
+    With `LABTUI_ASCII=1`, every character is replaced by one of ASCII.
+    """
+
+    shown = staticmethod(ascii_text if ascii_wanted(os.environ) else str)
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """The filtered segments, each as wide as before."""
-        shown = ascii_text if self.ascii_only else str
         return [
-            segment if segment.control else Segment(inert(shown(segment.text)), segment.style)
+            segment if segment.control else Segment(inert(self.shown(segment.text)), segment.style)
             for segment in segments
         ]
 
@@ -75,7 +74,7 @@ _Result = TypeVar("_Result")
 class SanitizedApp(App[_Result]):
     """The base class of labtui's apps: sanitized output, two themes, and no frame with outdated colours."""
 
-    _sanitizer = TerminalSanitizer(ascii_only=ascii_wanted(os.environ))
+    _sanitizer = TerminalSanitizer()
     prompter: ScreenPrompter | None = None
     keys_since = 0.0
 

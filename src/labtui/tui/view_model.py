@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from labtui.cluster.local_files import files_inside, reader_inside, stat_inside
 from labtui.domain.model import RunPhase
 from labtui.domain.state import OPEN, TRAINING, LabState, RunState
 from labtui.tui.guidance import sizes_of, unit_of
@@ -154,7 +155,6 @@ class ViewModel:
 
     def check_tasks(self, state: LabState) -> bool:
         """In a thread: check all tasks if a run, a job, a remote path or a file has changed; return whether one had."""
-        from labtui.cluster.local_files import files_inside, stat_inside
         from labtui.lab.edition import DECKS
         from labtui.session import labs, own_jobs
 
@@ -197,7 +197,6 @@ def gpu_load(
     `began` is when the training and its current epoch began (UNIX seconds): moments before the first are left out, and
     () is returned if none is of the current epoch. `moment` only keys the cache: a value reads the file once.
     """
-    from labtui.cluster.local_files import reader_inside
     from labtui.training_logs.gpu_sampler import read_samples
 
     try:

@@ -19,7 +19,7 @@ from textual.widgets import ContentSwitcher, OptionList, Tab, Tabs
 
 from labtui.domain.model import RunPhase
 from labtui.domain.run import run_numbers
-from labtui.tui import STYLES, messages, themes
+from labtui.tui import STYLES, messages, themes, view_model
 from labtui.tui.guidance import NextStep, instead_of_runs, remedy, runs_to_retry, same_again
 from labtui.tui.view import View
 from labtui.tui.widgets.frame import FramedScreen, TaskList, key, say
@@ -204,11 +204,9 @@ class MainScreen(FramedScreen):
 
     async def action_chart(self, number: int) -> None:
         """Show a view of the charts, by its number there."""
-        from labtui.tui.view_model import VIEWS
-
         again = self.pane == "charts"  # from another pane it only opens
         await self.show_pane("charts")
-        self.query_one("ChartsPane").action_view([*VIEWS][number - 1], again)  # type: ignore[attr-defined]
+        self.query_one("ChartsPane").action_view([*view_model.VIEWS][number - 1], again)  # type: ignore[attr-defined]
 
     def action_task_list(self) -> None:
         """Show the task list as a page, with what each task still needs."""

@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from rich.text import Text
-from textual import app, on, widget
+from textual import on, widget
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import Screen
 from textual.widgets import Button, Footer, Input, Label, Select, Static
 
 from labtui.domain.errors import LabError, UsageError
-from labtui.session.settings import Settings
+from labtui.session.settings import Settings, list_profiles, load_profile, with_changes
 from labtui.tui import STYLES, messages, themes
 
 FIELDS = (
@@ -34,6 +35,7 @@ PRACTICE: Literal["practice"] = "practice"
 class WizardScreen(Screen[None]):
     """The form. Nothing is written until the folder is made, and no secret ever is."""
 
+    app: "WizardApp"
     AUTO_FOCUS = "#lab"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("p", "practice", "Practice"),
@@ -43,13 +45,8 @@ class WizardScreen(Screen[None]):
         Binding("ctrl+n", "make", "Make"),
     ]
 
-    def __init__(self, place: Path) -> None:
-        super().__init__()
-        self.place = place
-
-    def compose(self) -> app.ComposeResult:
+    def compose(self) -> ComposeResult:
         from labtui.session.labs import list_editions
-        from labtui.session.settings import list_profiles, load_profile
 
         labs = [(Text(f"{entry.title}"), entry.id) for entry in list_editions()]
         profiles = [load_profile(name) for name in list_profiles()]
@@ -67,7 +64,7 @@ class WizardScreen(Screen[None]):
                 digits = r"[0-9]*" if name == "port" else None
                 field = Input(placeholder=meaning, id=name, restrict=digits, compact=True)
                 yield _row(title, field, first=name in GROUPS)
-            yield _row("Folder to make", Input(value=str(self.place), id="dir", compact=True))
+            yield _row("Folder to make", Input(value=str(self.app.place), id="dir", compact=True))
         with Vertical(id="wizard-bottom"):
             yield Static(Text(""), markup=False, id="wizard-answer")
             with Horizontal(id="wizard-buttons"):
@@ -79,8 +76,6 @@ class WizardScreen(Screen[None]):
 
     def settings(self) -> Settings:
         """The settings as typed."""
-        from labtui.session.settings import Settings, with_changes
-
         typed = {name: self.query_one(f"#{name}", Input).value.strip() for name, _, _ in FIELDS}
         port = typed.pop("port")
         lab, cluster = (str(self.query_one(name, Select).value) for name in ("#lab", "#cluster"))
@@ -116,12 +111,10 @@ class WizardScreen(Screen[None]):
     def _try(self, field: widget.Widget) -> None:
         """Log in and out again, and show whether it worked."""
         from labtui.session.lab_cluster import connection_to
-        from labtui.session.settings import load_profile
 
-        prompter: Any = self.app.prompter  # type: ignore[attr-defined]
         ok = False
         try:
-            settings = self.settings()
+            settings, prompter = self.settings(), self.app.prompter
             with closing(connection_to(settings, load_profile(settings.profile), prompter)) as cluster:
                 cluster.connect()
                 ok, text = True, f"Logged in to {cluster.host}; your home is {cluster.files.home()}."
@@ -139,7 +132,6 @@ class WizardScreen(Screen[None]):
         """Make the folder and end the wizard, or say what is missing."""
         from labtui.session import lab_cluster, labs
         from labtui.session.folder import LabFolder
-        from labtui.session.settings import load_profile
 
         try:
             settings = self.settings()
@@ -179,4 +171,4 @@ class WizardApp(themes.SanitizedApp[Path | Literal["practice"] | None]):
         self.prompter = messages.ScreenPrompter()
 
     def get_default_screen(self) -> Screen[Any]:
-        return WizardScreen(self.place)
+        return WizardScreen()

@@ -20,8 +20,9 @@ from textual.widgets.option_list import Option
 
 from labtui.lab.edition import Fact, Task
 from labtui.lab.evidence import one_line, read_sheet, text_above, text_to_edit, with_answer
-from labtui.results.charts import ChartSpec
+from labtui.results import charts, cost
 from labtui.results.numbers import percent_text, ratio_text
+from labtui.results.rows import tell_rows_apart
 from labtui.session.labs import AnswerFiles
 from labtui.tui import guidance, view_model
 from labtui.tui.themes import Roles, ink, roles
@@ -285,7 +286,7 @@ class AnswersPane(Pane, Container):
 # ------------------------------------------------------------------ chart and facts of a question
 
 
-def chart_beside(view: View, question: int) -> ChartSpec | None:
+def chart_beside(view: View, question: int) -> charts.ChartSpec | None:
     """The edition's chart for the question if it has data, else the first chart of the runs."""
     questions = view.task.questions if view.task is not None else ()
     family = questions[question].chart if question < len(questions) else None
@@ -317,9 +318,7 @@ def _facts(title: str, facts: Sequence[Fact], styles: Roles, width: int) -> Text
 
 def _numbers(text: Text, view: View, styles: Roles) -> None:
     """Append the results of each measured configuration."""
-    from labtui.results.cost import GPU_HOURS
     from labtui.results.numbers import ABSENT, ACCURACY, TOTAL, rate_text, time_text, with_uncertainty
-    from labtui.results.rows import tell_rows_apart
 
     rows = [row for row in view.charted if row.epoch_seconds is not None]
     text.append("Your numbers\n" if rows else "Runs\n", f"bold {styles.busy}")
@@ -330,7 +329,7 @@ def _numbers(text: Text, view: View, styles: Roles) -> None:
         epoch = f"{with_uncertainty(row, row.epoch_seconds)} s{rate}"
         time = epoch if row.program is None else time_text(row)
         text.append(f"{label}{', so far' if row.live else ''}\n", style="bold").append(f"  {time}\n")
-        costs = ((TOTAL, "s the whole training"), (GPU_HOURS, "GPU-h of its epochs"))
+        costs = ((TOTAL, "s the whole training"), (cost.GPU_HOURS, "GPU-h of its epochs"))
         for column, unit in ((ACCURACY, "accuracy in validation"), *costs) if row.has_policy else costs:
             if (cell := column.cell(row)) != ABSENT:
                 text.append(f"  {cell} {unit}\n")

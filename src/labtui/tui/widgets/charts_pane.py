@@ -18,7 +18,6 @@ from labtui.results.charts import FAMILIES, ChartSpec, Point, make_chart, with_c
 from labtui.results.numbers import bounds_source, bounds_text, percent_text
 from labtui.results.rows import ResultRow, with_rows
 from labtui.tui import format as words
-from labtui.tui.format import look_of, place_text, plain, shortened
 from labtui.tui.guidance import headline, instead_of_chart, sizes_of, unit_of
 from labtui.tui.themes import ANSWER_S, ink, pointer, roles
 from labtui.tui.view import ENDED_BADLY, RunLine, View, planned_sizes
@@ -83,7 +82,7 @@ class ChartView(widget.Widget, can_focus=False):
     def render(self) -> Text:
         """The heading and the plot; empty if a plot does not fit, only the heading if there is no spec."""
         spec, look, said = self.spec, roles(self.app), self.heading.casefold()
-        unit = "" if spec is None or (spec.unit and spec.measured and not said) else plain(spec.y_label)
+        unit = "" if spec is None or (spec.unit and spec.measured and not said) else words.plain(spec.y_label)
         if said and (unit.casefold() in said or unit.casefold().startswith(said)):
             unit = unit[len(said) :].strip()
         top = ink(self.heading, f"bold {look.busy}" if self.chosen else "bold", no_wrap=True)
@@ -240,8 +239,8 @@ class ChartsPane(Pane, containers.Container, can_focus=True):
             charts=charts,
             drawn=drawn,
             panels=parts,
-            groups=[plain(each.heading) for each in parts] if parts[1:] else [*map(plain, view.by_line)],
-            group=plain(drawn[name].heading if parts[1:] else self._only),
+            groups=[*map(words.plain, [each.heading for each in parts] if parts[1:] else view.by_line)],
+            group=words.plain(drawn[name].heading if parts[1:] else self._only),
             no_law=no_law,
         )
 
@@ -408,12 +407,12 @@ class ChartsPane(Pane, containers.Container, can_focus=True):
         if spot is None or spec is None:
             return Text("")
         point, row, width = spot.point, spot.row, self.size.width
-        mark, colour = look_of(spec, spot.at, styles, chosen=True, hollow=point.live or point.hollow)
+        mark, colour = words.look_of(spec, spot.at, styles, chosen=True, hollow=point.live or point.hollow)
         left = ink(f"{mark} ", colour, no_wrap=True)
         unit = f" {spec.y_label}" if spec.y_label.endswith(" per second") else ""
         value = f"   {specs.value_text(spec, point, seconds=True)}{unit}"
-        name = f"{plain(spec.names[spot.at])}, {place_text(spec, point.x)}"
-        left.append(shortened(name, width - 3 - len(value)), f"bold {colour}").append(value, "bold")
+        name = f"{words.plain(spec.names[spot.at])}, {words.place_text(spec, point.x)}"
+        left.append(words.shortened(name, width - 3 - len(value)), f"bold {colour}").append(value, "bold")
         told = row is not None and not row.is_baseline and self.shown.name == "speedup"
         share = f"{percent_text(row.efficiency)} efficient" if row is not None and told else ""
         far = "warm-up, not counted" if point.hollow else "so far" if point.live else ""

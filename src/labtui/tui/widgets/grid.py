@@ -14,7 +14,6 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from labtui.results import charts as specs
-from labtui.results.charts import ChartSpec
 
 EIGHTHS = " ▁▂▃▄▅▆▇█"
 BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
@@ -135,19 +134,19 @@ def row_scale(low: float, high: float, rows: int, *, above: int = 0, log: bool =
     return found
 
 
-def axis_value(spec: ChartSpec, y: float) -> float:
+def axis_value(spec: specs.ChartSpec, y: float) -> float:
     """A value as its axis has it: its logarithm on a logarithmic one."""
     return math.log(max(y, 1e-9), spec.y_base) if spec.y_log else y
 
 
-def longest_drawn(spec: ChartSpec) -> float:
+def longest_drawn(spec: specs.ChartSpec) -> float:
     """A warm-up half as long again as all that count is not drawn at its height, in a chart of any size."""
     runs = (each for each in spec.series if each.is_run)
     counted = (point.y for each in runs for point in each.points if not point.hollow)
     return 1.5 * max(counted, default=math.inf)
 
 
-def scale_of(spec: ChartSpec, rows: int) -> RowScale:
+def scale_of(spec: specs.ChartSpec, rows: int) -> RowScale:
     """The scale of a chart's rows; logarithms where its axis is logarithmic. A warm-up epoch may lie beyond it."""
     top, points = longest_drawn(spec), [point for each in spec.series for point in each.points]
     values = [n for p in points if not p.hollow or p.y <= top for n in (p.y, p.lo, p.hi) if n is not None]

@@ -1,7 +1,6 @@
 """Draws a `ChartSpec` in rows of cells: lines with plotext; marks, values, names and bars cell by cell."""
 
 import math
-import os
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,12 +10,10 @@ import msgspec
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from labtui.domain.terminal_text import ascii_wanted
 from labtui.results import charts as specs
-from labtui.results.charts import ChartSpec, Point, Series
 from labtui.results.numbers import round_epochs, tick_texts
 from labtui.tui.format import NOTHING, all_shortened, look_of, place_text, plain, shortened
-from labtui.tui.themes import Roles
+from labtui.tui.themes import Roles, ascii_only
 from labtui.tui.widgets.grid import Grid, axis_value, braille, longest_drawn, scale_of
 
 MIN_HEIGHT, MIN_COLUMNS = 8, 24
@@ -33,7 +30,7 @@ class Cursor(msgspec.Struct, frozen=True):
     x: float | None = None
 
 
-def draw(spec: ChartSpec, width: int, height: int, look: Roles, cursor: Cursor) -> list[Text] | None:
+def draw(spec: specs.ChartSpec, width: int, height: int, look: Roles, cursor: Cursor) -> list[Text] | None:
     """The chart in exactly `width` by `height` cells; None if it does not fit."""
     small = width < MIN_COLUMNS or height < MIN_HEIGHT
     return None if small else _Drawing(spec, width, height, look, cursor).draw()
@@ -42,7 +39,7 @@ def draw(spec: ChartSpec, width: int, height: int, look: Roles, cursor: Cursor) 
 class _Drawing:
     """Draws one chart into its grid."""
 
-    def __init__(self, spec: ChartSpec, width: int, height: int, look: Roles, cursor: Cursor) -> None:
+    def __init__(self, spec: specs.ChartSpec, width: int, height: int, look: Roles, cursor: Cursor) -> None:
         self.spec, self.look, self.cursor = spec, look, cursor
         self.measured, self.names = spec.measured, list(map(plain, spec.names))
         self.others = [each for each in spec.series if each.role == "other"]
@@ -110,12 +107,12 @@ class _Drawing:
         """The row of a value, from the top."""
         return self.rows - 1 - int(self._height(y))
 
-    def _rivals(self, point: Point, lines: Iterable[Series]) -> list[float]:
+    def _rivals(self, point: specs.Point, lines: Iterable[specs.Series]) -> list[float]:
         """How much higher than a point those of other lines at its x are, in rows."""
         there = (p for each in lines for p in each.points if p.x == point.x and p is not point)
         return [self._height(each.y) - self._height(point.y) for each in there]
 
-    def _beyond(self, point: Point) -> bool:
+    def _beyond(self, point: specs.Point) -> bool:
         """Whether a warm-up is too long to be drawn at its height."""
         return point.hollow and point.y > longest_drawn(self.spec)
 
@@ -220,7 +217,7 @@ class _Drawing:
             start = (columns[0] + columns[-1] - cell_len(text)) // 2
             self.grid.put(start, self.rows + 2, text, self.look.quiet)
 
-    def _formula(self, series: Series) -> tuple[str, str, str]:
+    def _formula(self, series: specs.Series) -> tuple[str, str, str]:
         """The dots of a curve that was not measured, a sample, and its colour: the law that fits best stands out."""
         best = min((each.law.misfit for each in self.formulas if each.law), default=0.0)
         colour = "none" if series.law is not None and series.law.misfit == best else self.look.soft
@@ -280,7 +277,7 @@ class _Drawing:
             near = any(abs(each) < 1.5 and int(up + each) != int(up) for each in ups)
             self.marked[column, row] = at
             sign = "↑" if self._beyond(point) else mark
-            if sign == "↑" or (sign.isalpha() and not point.hollow) or ascii_wanted(os.environ):
+            if sign == "↑" or (sign.isalpha() and not point.hollow) or ascii_only():
                 self.grid.put(column, row, sign, f"bold {style}")
             else:
                 shown = (row,) if near else range(self.rows)  # there no other mark hides a part of it
@@ -300,13 +297,13 @@ class _Drawing:
             for row in range(self._row(point.y) + 1, self.rows):
                 self.grid.put(self._column(point.x), row, "┊", self._look(at)[1])
 
-    def _value(self, point: Point) -> str:
+    def _value(self, point: specs.Point) -> str:
         """A point's value, in brackets if it does not count yet."""
         text = specs.value_text(self.spec, point, seconds=True)
         beyond = "↑" if self.bars and self._beyond(point) else ""
         return f"{beyond}({text})" if point.live or point.hollow else text
 
-    def _far(self, last: Point) -> str:
+    def _far(self, last: specs.Point) -> str:
         """What follows the value in the margin, of a line that ends with this point."""
         early = self.spec.over_time and last.x < self.xs[-1]
         ended = f" in {place_text(self.spec, last.x)}" if self.value_room and early else ""
@@ -365,7 +362,7 @@ class _Drawing:
         for series in sorted(self.formulas, key=lambda each: abs(each.points[-1].y - end)):
             self._name_formula(series, margin, 1 if series.points[-1].y < end else -1)
 
-    def _name_formula(self, series: Series, margin: int, away: int) -> None:
+    def _name_formula(self, series: specs.Series, margin: int, away: int) -> None:
         """Write what a curve is, seen or not, beside its end or `away` from the measured one's, else near."""
         _, sample, colour = self._formula(series)
         text, row = f" {sample} {series.short or series.name} ", self._row(series.points[-1].y)
@@ -388,7 +385,7 @@ class _Drawing:
             if self.cursor == Cursor(at, point.x) and (at, point) not in told:
                 self._write_value(at, point)
 
-    def _write_value(self, at: int, point: Point) -> bool:
+    def _write_value(self, at: int, point: specs.Point) -> bool:
         """Write a value above or below its mark, away from the other line, or beside it; return whether it has room."""
         rivals = self._rivals(point, self.measured)
         text, colour = f" {self._value(point)} ", self._look(at)[1]  # no grid line touches a number

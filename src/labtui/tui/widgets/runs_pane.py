@@ -13,6 +13,7 @@ from labtui.domain.run import run_numbers
 from labtui.domain.tuning import distinguishing_words
 from labtui.results.charts import ChartSpec, Series
 from labtui.results.measured import val_accuracy
+from labtui.results.numbers import memory_text, percent_text, rate_text, ratio_text, time_text, whole_text
 from labtui.tui import format as words
 from labtui.tui.format import NOTHING, PHASE_ROLES, all_shortened
 from labtui.tui.guidance import ended_as_asked, error_runs, headline, remedy, result_parts, sizes_of, unit_of
@@ -236,7 +237,6 @@ def _telling_column(view: View) -> tuple[str, dict[int, str]]:
 
 def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, str | Text]:
     from labtui.results.cost import training_hours_text
-    from labtui.results.numbers import memory_text, percent_text, rate_text, ratio_text, time_text, whole_text
 
     spec, row, accuracy = line.run.used, line.row, val_accuracy(line.run)
     role = getattr(styles, PHASE_ROLES.get(line.shown_phase, "quiet"))
@@ -351,8 +351,6 @@ def explain(line: RunLine) -> str:
 
 def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles) -> Text:
     """The facts of a run: epoch, loss, accuracy, GPU use, why it waits, a warning about its time limit."""
-    from labtui.results.numbers import memory_text, percent_text, whole_text
-
     run, spec = line.run, line.run.used
     where = f" on {line.job.node}" if line.job is not None and line.job.node else ""
     size = spec.devices if spec.program is None else spec.program.count_label(spec.processes)

@@ -163,9 +163,7 @@ class LogText:
         return next((number for number in found if wanted in self.line(number).lower()), None)
 
 
-@lru_cache(maxsize=4096)
-def _shown(raw: bytes) -> str:
-    return display_text(raw)
+_shown = lru_cache(maxsize=4096)(display_text)
 
 
 _EMPHASIZED = re.compile(
