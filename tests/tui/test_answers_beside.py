@@ -17,7 +17,7 @@ from labtui.tui.widgets import answers_pane, frame
 from labtui.tui.widgets.charts_pane import ChartView
 from tests.results.helpers import run
 from tests.tui.fed_session import epoch
-from tests.tui.waiting import screens, text_of, until
+from tests.tui.waiting import press, screens, text_of, until
 
 
 def pane_of(app: LabApp) -> Any:
@@ -113,11 +113,9 @@ async def test_what_does_not_fit_is_reached_by_keys(filled_session, size):
         await until(pilot, lambda: "For question 1" in text_of(app) and bool(app.view_model.checks))
         side, main = (pane_of(app).query_one(f"#answer-{name}").region for name in ("side", "main"))
         assert side.y == main.y == pane_of(app).region.y and side.right <= main.x
-        await pilot.press("tab", "pagedown")
-        await until(pilot, lambda: "For question 1" not in text_of(app))
+        await press(pilot, "tab", "pagedown", then=lambda: "For question 1" not in text_of(app))
         assert app.view_model.task_id == "10.5", "a page of the facts, not of the tasks"
-        await pilot.press("tab", "enter")
-        await until(pilot, lambda: pane_of(app).editor.has_focus)
+        await press(pilot, "tab", "enter", then=lambda: pane_of(app).editor.has_focus)
 
 
 async def test_enter_opens_the_first_open_answer_and_escape_shows_it_as_a_card(filled_session):

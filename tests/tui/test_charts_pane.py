@@ -22,7 +22,7 @@ from tests import changes
 from tests.training_logs.samples import mllog
 from tests.tui.fed_session import FedSession, finished_run, finished_runs, log_text, online, spec, write_log
 from tests.tui.test_plot import chart
-from tests.tui.waiting import screens, text_of, until
+from tests.tui.waiting import press, screens, text_of, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -66,15 +66,13 @@ async def test_numbers_choose_views_and_the_law_lies_over_the_speedups(filled_se
         pane = pane_of(app)
         pane.shown = replace(pane.shown, drawn={"time": replace(pane.shown.spec, notes=("A.", "B."))})
         assert str(pane._sentence()).endswith(", ResNet50. A. B.")
-        await pilot.press("4", "o")
-        await until(pilot, lambda: shown(app) == {"efficiency"} and "press 3" in text_of(app))
+        await press(pilot, "4", "o", then=lambda: shown(app) == {"efficiency"} and "press 3" in text_of(app))
         await pilot.press("3", "o")
         await until(pilot, lambda: "(Amdahl" in text(app, "sentence") and "o Laws" in text_of(app))
         assert re.match(r"Serial part: [\d.]+ % \(Amdahl.*, fits best\), [\d.]+ % ", text(app, "sentence"))
         await pilot.press("3")
         await until(pilot, lambda: "chart. 1 to 5" in text_of(app) and text_of(app).count("Gustafson") == 2)
-        await pilot.press("o")
-        await until(pilot, lambda: "Gustafson" not in text_of(app))
+        await press(pilot, "o", then=lambda: "Gustafson" not in text_of(app))
         sentence = pane_of(app).query_one("#chart-sentence")
         pane_of(app)._sentence = lambda: Text("A long sentence " * 8)
         for size in ((120, 40), (80, 24)):
@@ -88,22 +86,19 @@ async def test_numbers_choose_views_and_the_law_lies_over_the_speedups(filled_se
 async def test_the_cursor_tells_value_interval_run_and_log_line(filled_session):
     async with charts(filled_session) as (app, pilot):
         assert re.search(r"4 GPUs +2.53× .*63.2 % efficient +so far .*run 4", text(app, "strip"))
-        await pilot.press("left")
-        await until(pilot, lambda: "2 GPUs" in text(app, "strip"))
+        await press(pilot, "left", then=lambda: "2 GPUs" in text(app, "strip"))
         assert re.search(r"1.68×   84.0 % efficient +run 3, job 31336\n.*line ", text(app, "strip"))
         await pilot.press("2")
         await until(pilot, lambda: "6,173 images per second   (6,167 to 6,178)" in text(app, "strip"))
         assert "efficient" not in text(app, "strip") and text_of(app).count("images per second") == 3
-        await pilot.press("1")
-        await until(pilot, lambda: "8.10 s" in text(app, "strip"))
+        await press(pilot, "1", then=lambda: "8.10 s" in text(app, "strip"))
         assert "more digits narrow it" in text(app, "strip"), text(app, "strip")
         await pilot.press("3", "left", "left")  # the first has none before it
         await until(pilot, lambda: "run 2, job 31335" in text(app, "strip"))
         assert "efficient" not in text(app, "strip"), "it is compared with itself"
         filled_session.feed(changes.ended(2, "cancelled"))
         await until(pilot, lambda: "run 2 (cancelled), job 31335" in text(app, "strip"))
-        await pilot.press("right", "L")
-        await until(pilot, lambda: app.main is not None and app.main.pane == "log")
+        await press(pilot, "right", "L", then=lambda: app.main is not None and app.main.pane == "log")
         await until(pilot, lambda: app.main.query_one("#log-view").match_line == 14, "its line is marked")
         await pilot.press("o", "escape")
         await until(pilot, lambda: app.main.pane == "charts" and "esc Back" not in text_of(app), "as it came")
@@ -123,13 +118,11 @@ async def test_a_mean_says_of_how_many_epochs_and_runs_it_is_and_reads_through_n
     write_log(filled_session, "lt1", log_text(spec(gpus=2), 5))
     async with charts(filled_session) as (app, pilot):
         await until(pilot, lambda: "mean of 2 epochs, the last in line " in text(app, "strip"))
-        await pilot.press("left")
-        await until(pilot, lambda: "runs 3, 6" in text(app, "strip"))
+        await press(pilot, "left", then=lambda: "runs 3, 6" in text(app, "strip"))
         assert re.search("mean of 8 epochs of 2 runs, the last in run 6, line 14  13/13", text(app, "strip"))
         log = filled_session.log_path("lt1", "out")
         log.symlink_to(log.rename(log.with_name("other")))
-        await pilot.press("right", "left")
-        await until(pilot, lambda: text(app, "strip").endswith("runs 3, 6\n"))
+        await press(pilot, "right", "left", then=lambda: text(app, "strip").endswith("runs 3, 6\n"))
         for at in range(7, 27):
             filled_session.feed(*finished_run(f"lt{at}", "10.5", at, spec(gpus=2), f"{31340 + at}"))
         await until(pilot, lambda: text(app, "strip").splitlines()[0].endswith(" 22 runs"), "list first")
@@ -191,16 +184,13 @@ async def test_data_sets_are_a_filter_in_the_colour_and_with_the_mark_they_have_
         assert "fit" not in {each.role for each in pane_of(app).shown.spec.series}
         assert [each.message for each in app._notifications] == ["Laws need one line: choose it with m."]
         app.clear_notifications()
-        await pilot.press("m", "m")
-        await until(pilot, lambda: text(app, "views").endswith("m 2/2 tiny-224"))
+        await press(pilot, "m", "m", then=lambda: text(app, "views").endswith("m 2/2 tiny-224"))
         assert text(app, "strip").startswith("◆ tiny-224, 8 GPUs")
         assert [each.look for each in pane_of(app).shown.spec.measured] == [Look(0, 1, 1)]
         await pilot.press("left", "left", "left")
         await until(pilot, lambda: re.search("tiny-224, 1 GPU .*run 5, job 31335", text(app, "strip")))
-        await pilot.press("o")
-        await until(pilot, lambda: "(Amdahl" in text(app, "sentence"))
-        await pilot.press("m")
-        await until(pilot, lambda: "m Filter" in text(app, "views"))
+        await press(pilot, "o", then=lambda: "(Amdahl" in text(app, "sentence"))
+        await press(pilot, "m", then=lambda: "m Filter" in text(app, "views"))
         assert "use eight GPUs equally well" in text(app, "sentence")
         assert not app._notifications, "nobody asked for laws now"
 
@@ -239,8 +229,7 @@ async def test_on_a_very_large_window_four_charts_or_one(filled_session):
         await until(pilot, lambda: len(shown(app)) == 4)
         for key, those in ("1", 4), ("1", 1), ("enter", 4), ("enter", 1):
             await until(pilot, lambda: "One or four" in text_of(app))
-            await pilot.press(key)
-            await until(pilot, lambda those=those: len(shown(app)) == those)
+            await press(pilot, key, then=lambda those=those: len(shown(app)) == those)
             assert pane_of(app).shown.drawn["time"].family == ("epoch-time" if those == 4 else "epochs")
         await pilot.resize_terminal(120, 40)
         await pilot.press("3", "1", "1")  # its second chart, which is alone anyway
@@ -254,8 +243,7 @@ async def test_on_a_very_large_window_four_charts_or_one(filled_session):
 async def test_runs_on_the_cpu_have_bars_for_their_throughput_and_no_frame_for_a_speedup(session):
     session.feed(*finished_runs("", [spec("mykeras", 0), spec("mytorch", 0)]), *online())
     async with screens(session, "charts", size=(200, 55)) as (app, pilot):
-        await pilot.press("2")
-        await until(pilot, lambda: "the CPU, mytorch   233 images per second" in text(app, "strip"))
+        await press(pilot, "2", then=lambda: "the CPU, mytorch   233 images per second" in text(app, "strip"))
         await pilot.press("3")
         await until(pilot, lambda: text(app, "sentence") == "Runs on one and on more GPUs fill this view.")
         await pilot.resize_terminal(60, 12)
@@ -281,8 +269,7 @@ async def test_a_task_without_runs_has_axes_with_its_sizes(session):
         assert text_of(app).count("Charts fill in as the runs train.") == 1
         assert "┈" not in text_of(app), "no grid before there is a number"
         session.feed(*finished_run("lt1", "10.5", 1, spec(), "9"))
-        await pilot.press("1")
-        await until(pilot, lambda: "13.6 s" in text_of(app))
+        await press(pilot, "1", then=lambda: "13.6 s" in text_of(app))
         assert [label for _, label in pane_of(app).shown.spec.x_ticks] == ["1", "2", "4"]
         app.go_to_task("10.1")
         await until(pilot, lambda: "This task needs no run." in text(app, "sentence"))

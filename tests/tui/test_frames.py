@@ -4,7 +4,7 @@ import pytest
 from textual.screen import Screen
 from textual.widgets import ContentSwitcher, Tabs
 
-from tests.tui.waiting import screens, text_of, until
+from tests.tui.waiting import press, screens, text_of, until
 
 
 @pytest.fixture
@@ -28,12 +28,10 @@ async def test_title_tabs_and_pane_change_in_one_frame(filled_session, frames):
     async with screens(filled_session, "runs") as (app, pilot):
         await until(pilot, lambda: "0:11 left" in text_of(app))
         frames.clear()
-        await pilot.press("c")
-        await until(pilot, lambda: "4 Efficiency" in text_of(app))
+        await press(pilot, "c", then=lambda: "4 Efficiency" in text_of(app))
         for at, key, said in (("10.3", "r", "215 s"), ("10.5", "r", "0:11 left"), ("10.6", "t", "ResNet152")):
             app.go_to_task(at)
-            await pilot.press(key)
-            await until(pilot, lambda said=said: said in text_of(app), said)
+            await press(pilot, key, then=lambda said=said: said in text_of(app), what=said)
     assert len(frames) > 5
     for tab, pane, text in frames:
         assert pane == f"pane-{tab}"

@@ -9,7 +9,7 @@ from labtui.domain.model import EpochSample, Interval
 from labtui.tui.app import LabApp
 from tests import changes
 from tests.tui.fed_session import NOW, finished_run, spec, write_log
-from tests.tui.waiting import screens, text_of, until
+from tests.tui.waiting import press, screens, text_of, until
 
 LIVE, STAMP = "lt000000000000000ddd", "2026-11-27 07:43:55,123 - INFO - "
 SAMPLE = EpochSample(epoch=1, seconds=Interval.around(9.0, 0.1), line=1)
@@ -31,8 +31,7 @@ async def test_the_title_says_where_the_search_stands_and_how_it_goes_on(filled_
         last = title(app)
         await pilot.press("n")  # goes on upwards, as the search did
         await until(pilot, lambda: "lines below (end)" in title(app))
-        await pilot.press("n")
-        await until(pilot, lambda: title(app) == last, "from below again")
+        await press(pilot, "n", then=lambda: title(app) == last, what="from below again")
         tail = app.main.query_one("#log-view")
         for key in ("home", "z"):  # hidden lines are counted with the others, below as in all
             await pilot.press(key)
@@ -116,13 +115,11 @@ async def test_a_run_whose_job_went_on_opens_at_its_own_end(session):
         app.view_model.chosen, app.view_model.reading = None, 2
         app.repaint()
         tail = app.main.query_one("#log-view")
-        await pilot.press("home")
-        await until(pilot, lambda: not tail.follow)
+        await press(pilot, "home", then=lambda: not tail.follow)
         session.feed(changes.started(4, first_line=line + 100))
         await until(pilot, lambda: app.view.runs[4].run.started)
         assert app.view.run_id == 2, "whose lines are shown"
-        await pilot.press("end")
-        await until(pilot, lambda: "Run 4" in title(app), "whose lines come")
+        await press(pilot, "end", then=lambda: "Run 4" in title(app), what="whose lines come")
         app.view_model.chosen = 4
         await pilot.resize_terminal(120, 40)
         await pilot.press("r")

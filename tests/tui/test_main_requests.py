@@ -26,7 +26,7 @@ from labtui.tui.screens.plan import PlanScreen
 from tests import changes
 from tests.tui.fed_session import HOST, NOW, finished_run, online, planned, spec, write_log
 from tests.tui.test_keyed_table import colour_of
-from tests.tui.waiting import chooses, ready, screens, text_of, types, until
+from tests.tui.waiting import chooses, press, ready, screens, text_of, types, until
 
 
 def test_a_notice_has_time_left_until_it_has_expired():
@@ -42,10 +42,8 @@ async def test_cancelling_asks_first_and_a_failure_is_a_sentence(filled_session)
         await pilot.press("enter")  # the cursor is on no
         await until(pilot, lambda: app.screen is app.main)
         assert not filled_session.requests
-        await pilot.press("ctrl+k")
-        await until(pilot, lambda: chooses(app))
-        await pilot.press("y")
-        await until(pilot, lambda: bool(filled_session.requests))
+        await press(pilot, "ctrl+k", then=lambda: chooses(app))
+        await press(pilot, "y", then=lambda: bool(filled_session.requests))
         assert filled_session.requests[0][:2] == ("cancel", app.view_model.chosen) == ("cancel", 4)
         (token,) = (run.token for run in filled_session.state.runs.values() if run.run_id == 4)
         filled_session.feed(lambda state: state.with_submission(token, cancelling=True))
@@ -56,16 +54,13 @@ async def test_cancelling_asks_first_and_a_failure_is_a_sentence(filled_session)
         await until(pilot, lambda: "Slurm does not answer." in text_of(app) and "^k" in text_of(app))
         assert "cancelling" not in text_of(app)
         await until(pilot, lambda: [each.region.y for each in app.screen.query("Toast")] == [1], "at the top")
-        await pilot.press("ctrl+k")
-        await until(pilot, lambda: chooses(app))
-        await pilot.press("y")
-        await until(pilot, lambda: len(filled_session.requests) == 2)
+        await press(pilot, "ctrl+k", then=lambda: chooses(app))
+        await press(pilot, "y", then=lambda: len(filled_session.requests) == 2)
         filled_session.requests[1][2].set_exception(ZeroDivisionError("secret detail"))
         await until(pilot, lambda: "Something unexpected happened" in text_of(app))
         assert "secret detail" not in text_of(app)
         filled_session.feed(lambda state: state.with_submission(token, run_ids=(3, 4)))
-        await pilot.press("ctrl+k")
-        await until(pilot, lambda: chooses(app))
+        await press(pilot, "ctrl+k", then=lambda: chooses(app))
         assert "would end, too" not in text_of(app), "run 3 is done"
         last = filled_session.state.runs[4]
         over = replace(filled_session.state.submissions[token].job, phase=JobPhase.FINISHED)
@@ -100,12 +95,10 @@ async def test_an_own_limit_is_checked_and_a_waiting_run_is_held(filled_session,
             app.choose_run(run_id)
             assert app.main.why_not("retry_run", ()) == f"Run {run_id} {said}"
         app.choose_run(6)
-        await pilot.press("H")
-        await until(pilot, lambda: asked == [(6, True)] and "Hold" in text_of(app))
+        await press(pilot, "H", then=lambda: asked == [(6, True)] and "Hold" in text_of(app))
         filled_session.feed(lambda state: state.with_submission("lt000000000000000ff1", held=True))
         await until(pilot, lambda: "Release" in text_of(app) and "waiting (held)" in text_of(app))
-        await pilot.press("H")
-        await until(pilot, lambda: asked[1:] == [(6, False)])
+        await press(pilot, "H", then=lambda: asked[1:] == [(6, False)])
         filled_session.feed(planned("lt7", "10.5", 7, spec(gpus=2)), changes.ended(6, "time-limit"))
         await until(pilot, lambda: 7 in app.view.runs)
         assert app.main.why_not("retry_run", ()) is None, "not in the footer, as nothing misses it"
@@ -137,18 +130,15 @@ async def test_questions_of_the_login_are_answered_from_another_thread(filled_se
         app._unfinished = True
         app.repaint()  # no card over the dialog: it would take the keys
         assert "[bold]Password[/]:" in text_of(app)
-        await pilot.press(*"hush", "enter")
-        await until(pilot, lambda: types(app) and "Code:" in text_of(app))
+        await press(pilot, *"hush", "enter", then=lambda: types(app) and "Code:" in text_of(app))
         assert "hush" not in text_of(app)
-        await pilot.press(*"123", "enter")
-        await until(pilot, lambda: "SHA256:abc" in text_of(app))
+        await press(pilot, *"123", "enter", then=lambda: "SHA256:abc" in text_of(app))
         await pilot.press(*"my words", "enter")  # meant for the text below
         await until(pilot, lambda: "Type yes if it is the same" in text_of(app))
         assert len(answers) == 2
         await pilot.press(*["backspace"] * 8, *"yes", "enter")
         await until(pilot, lambda: types(app) and "again" in text_of(app))
-        await pilot.press("escape")
-        await until(pilot, lambda: len(answers) == 4)
+        await press(pilot, "escape", then=lambda: len(answers) == 4)
         thread.join()
     assert answers == ["hush", "123", "yes", None]
     assert "\nmine\n" in (filled_session.folder.answers / "10.5.md").read_text()
@@ -157,8 +147,7 @@ async def test_questions_of_the_login_are_answered_from_another_thread(filled_se
 
 async def test_help_and_palette(filled_session):
     async with screens(filled_session, size=(120, 60)) as (app, pilot):
-        await pilot.press("question_mark")
-        await until(pilot, lambda: text_of(app).count("a ring: still running") == 1)
+        await press(pilot, "question_mark", then=lambda: text_of(app).count("a ring: still running") == 1)
         assert "or the sign of" in text_of(app) and "ending, cancelling: with the sign" in text_of(app)
         places = [text_of(app).index(each) for each in ("  Here", "^k", "On this screen", "Everywhere")]
         assert places == sorted(places), "in groups"
@@ -171,8 +160,7 @@ async def test_help_and_palette(filled_session):
         for typed, named in {"expo": "Export Tasks", "theme": "Theme", "quit": "Quit"}.items():
             hits = sorted([each async for each in Actions(app.main).search(typed)], reverse=True)
             assert [each.text.split()[0] for each in hits] == named.split(), "first by name"
-        await pilot.press(*"speedup", "enter")
-        await until(pilot, lambda: app.main.pane == "charts")
+        await press(pilot, *"speedup", "enter", then=lambda: app.main.pane == "charts")
 
 
 async def test_answers_are_stored_and_never_written_over(filled_session):
@@ -184,14 +172,12 @@ async def test_answers_are_stored_and_never_written_over(filled_session):
         editor = app.main.query_one("#answer-text", widgets.TextArea)
         await pilot.press(*"Ours")
         assert "not stored yet" in text_of(app)
-        await pilot.press("escape")
-        await until(pilot, lambda: path.exists() and "Ours" in path.read_text())
+        await press(pilot, "escape", then=lambda: path.exists() and "Ours" in path.read_text())
         changed = path.read_text().replace("Ours", "from another editor")
         path.write_text(changed)
         app.repaint()
         await until(pilot, lambda: "from another editor" in text_of(app))
-        await pilot.press("enter")
-        await until(pilot, lambda: editor.text == "from another editor")
+        await press(pilot, "enter", then=lambda: editor.text == "from another editor")
         await pilot.press(*"mine ")
         path.write_text("from a friend\n")
         await pilot.press("escape")
@@ -210,8 +196,7 @@ async def test_no_file_without_questions_and_what_is_typed_after_the_key_is_text
         assert not app.main.check_action("edit", ())
         assert not (filled_session.folder.answers / "10.1.md").exists()
         app.go_to_task("10.5")
-        await pilot.press("r")
-        await until(pilot, lambda: "^n  Answer question 1" in text_of(app))
+        await press(pilot, "r", then=lambda: "^n  Answer question 1" in text_of(app))
         path, written = filled_session.folder.answers / "10.5.md", list[str]()
         for keys in ("full_stop", "s", "s", "ctrl+n", "n", ".", "ctrl+n", "y"), ("enter", "s"):
             for key in keys:
@@ -238,8 +223,7 @@ async def test_the_other_theme_is_one_step_away_recolours_every_pane_and_is_kept
     dark, light = ({*map(str, each.variables.values()), each.success} for each in (themes.DARK, themes.LIGHT))
     async with screens(filled_session, size=(80, 24)) as (app, pilot):
         for key in "tcas":
-            await pilot.press(key)
-            await until(pilot, lambda key=key: key != "s" or ready(app.screen))
+            await press(pilot, key, then=lambda key=key: key != "s" or ready(app.screen))
             app.theme = themes.LIGHT.name
             await until(pilot, lambda: not colours(app) & (dark - light))
             app.theme = themes.DARK.name
@@ -247,8 +231,7 @@ async def test_the_other_theme_is_one_step_away_recolours_every_pane_and_is_kept
         for ours in (themes.LIGHT, themes.DARK):
             await pilot.press("colon", *"theme")
             await until(pilot, lambda: "light colours, or dark ones again" in text_of(app))
-            await pilot.press("enter")
-            await until(pilot, lambda ours=ours: colour_of(app, "done") == ours.success)
+            await press(pilot, "enter", then=lambda ours=ours: colour_of(app, "done") == ours.success)
             assert app.screen is app.main and app.theme == themes.preferred_theme() == ours.name
 
 
@@ -262,8 +245,7 @@ async def test_why_a_run_failed_is_pointed_to_where_standard_error_has_it(sessio
         await pilot.press("l")
         await until(pilot, lambda: "The error is in" not in text_of(app) and " 3 text 3" in text_of(app))
         assert "standard error" in text_of(app).splitlines()[4], "which of the two it is"
-        await pilot.press("o")
-        await until(pilot, lambda: "The error is in standard error: press o." in text_of(app))
+        await press(pilot, "o", then=lambda: "The error is in standard error: press o." in text_of(app))
         session.feed(changes.ended(1, "cancelled", (found,)))  # nobody asks why
         await until(pilot, lambda: "The error is in" not in text_of(app))
 
@@ -281,8 +263,7 @@ async def test_a_failed_run_says_what_to_do(session):
         app.theme = themes.LIGHT.name
         key = "R  Run again"
         await until(pilot, lambda: colour_of(app, key) == themes.LIGHT.variables["on-accent"])
-        await pilot.press("t")
-        await until(pilot, lambda: "R  Run again  Run 1 ran out of memory." in text_of(app))
+        await press(pilot, "t", then=lambda: "R  Run again  Run 1 ran out of memory." in text_of(app))
         app.go_to_task("10.7")  # it compares the runs of 10.5
         await pilot.press("R")
         await until(pilot, lambda: isinstance(app.screen, PlanScreen) and "10.5  1, 2 and" in text_of(app))
@@ -304,8 +285,7 @@ async def test_the_export_says_that_it_goes_on_and_what_it_wrote(filled_session,
 
     monkeypatch.setattr("labtui.tui.messages.export_all", export_all)
     async with screens(filled_session, size=(80, 24)) as (app, pilot):
-        await pilot.press("x", "x")
-        await until(pilot, lambda: "still under way" in text_of(app))
+        await press(pilot, "x", "x", then=lambda: "still under way" in text_of(app))
         await pilot.press("c")  # the screens go on meanwhile
         await until(pilot, lambda: app.main.pane == "charts" and "Exporting" in text_of(app))
         hear[0][0]("3 of 11: deck.pptx")
@@ -330,8 +310,7 @@ async def test_the_export_says_that_it_goes_on_and_what_it_wrote(filled_session,
 async def test_my_jobs_have_every_column_at_80_and_are_those_of_the_last_look(filled_session):
     async with screens(filled_session, factor=20.0, size=(80, 24)) as (app, pilot):
         filled_session.feed(changes.refreshed(NOW - 3, NOW - 5))
-        await pilot.press("Q")
-        await until(pilot, lambda: "Your jobs" in text_of(app) and "31337" in text_of(app))
+        await press(pilot, "Q", then=lambda: "Your jobs" in text_of(app) and "31337" in text_of(app))
         heads = next(line for line in text_of(app).splitlines() if " state " in line)
         assert all(word in heads for word in ("job", "name", "state", "queue", "node", "run"))
         await until(pilot, lambda: "As of " in text_of(app) and "running  1:30" in text_of(app))
@@ -345,15 +324,13 @@ async def test_the_doctor_shows_what_it_finds_and_closes(filled_session, monkeyp
 
     monkeypatch.setattr("labtui.doctor.examine.examine", examine)
     async with screens(filled_session, size=(80, 24)) as (app, pilot):
-        await pilot.press("D")
-        await until(pilot, lambda: "2 wrong" in text_of(app))
+        await press(pilot, "D", then=lambda: "2 wrong" in text_of(app))
         assert app.screen.query_one(".page").size.width == 76 and "Doctor: The check was cut" in text_of(app)
         assert "Login: me on h by publickey." in text_of(app) and "[bold]cifar[/] does not" in text_of(app)
         for title in ("Keys here", "Doctor"):
             await pilot.press("question_mark")
             await until(pilot, lambda title=title: str(app.screen.title).split(":")[0] == title)
-        await pilot.press("escape")
-        await until(pilot, lambda: app.screen is app.main)
+        await press(pilot, "escape", then=lambda: app.screen is app.main)
 
 
 async def test_a_missing_editor_is_said_and_text_typed_in_one_is_no_command(filled_session, monkeypatch):
@@ -377,8 +354,7 @@ async def test_a_missing_editor_is_said_and_text_typed_in_one_is_no_command(fill
 
         monkeypatch.setattr("labtui.tui.messages.edit", typed)
         assert app.open_editor(script)
-        await pilot.press("t")
-        await until(pilot, lambda: app.main.pane == "task")
+        await press(pilot, "t", then=lambda: app.main.pane == "task")
         assert not app.main.query("#pane-charts")
 
 

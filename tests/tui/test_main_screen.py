@@ -21,7 +21,7 @@ from tests import changes
 from tests.tui import fed_session as fed
 from tests.tui.clicking import click_words
 from tests.tui.fed_session import NOW, finished_run, live_run, online, open_session, planned, spec, write_log
-from tests.tui.waiting import open_plan, screens, submit, text_of, until
+from tests.tui.waiting import open_plan, press, screens, submit, text_of, until
 
 
 def flat(app: LabApp) -> str:
@@ -51,8 +51,7 @@ async def test_every_pane_stands_at_every_size(filled_session):
             await pilot.resize_terminal(*size)
             await until(pilot, lambda size=size: app.screen.size == size)
             for pane in ("task", "runs", "log", "charts", "answers"):
-                await pilot.press(pane[0])
-                await until(pilot, lambda pane=pane: app.main.pane == pane)
+                await press(pilot, pane[0], then=lambda pane=pane: app.main.pane == pane)
         await until(pilot, lambda: len(app.screen.query(FooterKey)) > 10, "more keys where there is room")
 
 
@@ -65,11 +64,9 @@ async def test_keys_and_clicks_go_to_the_panes_without_colour_too(filled_session
     }  # fmt: skip
     async with screens(filled_session) as (app, pilot):
         for key, words in wanted.items():
-            await pilot.press(key)
-            await until(pilot, lambda words=words: words in text_of(app), words)
+            await press(pilot, key, then=lambda words=words: words in text_of(app), what=words)
         for keys, turn in ("r1", "1/2"), ("r1", "1/2"), ("1", "2/2"):  # from another pane it only opens
-            await pilot.press(*keys)
-            await until(pilot, lambda turn=turn: f">1 Time {turn}" in text_of(app), turn)
+            await press(pilot, *keys, then=lambda turn=turn: f">1 Time {turn}" in text_of(app), what=turn)
         await pilot.click("#task")
         await until(pilot, lambda: app.main.pane == "task")
         await click_words(pilot, "s Plan")
@@ -89,14 +86,12 @@ async def test_before_its_first_run_all_panes_of_a_task_say_the_same(session):
         for task, (title, words) in said.items():
             app.go_to_task(task)
             for pane in "trlca":
-                await pilot.press(pane)
-                await until(pilot, lambda words=words: words in text_of(app), pane)
+                await press(pilot, pane, then=lambda words=words: words in text_of(app), what=pane)
                 assert title in text_of(app) and "images/s" not in text_of(app), pane
                 rows = [each.title for each in app.get_system_commands(app.screen)]
                 assert max(map(len, rows)) <= 74, "whole in 80 columns"
                 assert any(row.endswith(title[2:]) for row in rows if f"Task {task} " in row), "as in header"
-        await pilot.press("t")
-        await until(pilot, lambda: "scripts/ResNet152.py, not made yet" in text_of(app))
+        await press(pilot, "t", then=lambda: "scripts/ResNet152.py, not made yet" in text_of(app))
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
@@ -110,8 +105,7 @@ async def test_the_task_list_is_a_page_with_counts(filled_session, size):
         tasks, about, heads = (app.screen.query_one(each).region for each in names)
         assert ("…" in str(app.screen.query_one("#about").render())) is (size[0] == 80), "it is cut"
         assert about.y - tasks.y < 10 and heads.right == tasks.right - 2, "heads over the counts"
-        await pilot.press("down", "enter")
-        await until(pilot, lambda: "Exported  Answers" not in text_of(app))
+        await press(pilot, "down", "enter", then=lambda: "Exported  Answers" not in text_of(app))
         await pilot.press("left_square_bracket", "left_square_bracket")
         await until(pilot, lambda: app.view_model.task_id == "10.4")
         await open_plan(app, pilot)
@@ -130,8 +124,7 @@ async def test_a_failed_run_moves_no_row_of_the_table_and_the_chart_stays(sessio
         chart, table = (app.screen.query_one(name) for name in ("#glance-chart", "#runs-table"))
 
         await until(pilot, lambda: oom.text in text_of(app) and chart.region.width > 80)
-        await pilot.press("c", "3")
-        await until(pilot, lambda: "The one-GPU run failed: out of memory." in text_of(app))
+        await press(pilot, "c", "3", then=lambda: "The one-GPU run failed: out of memory." in text_of(app))
         await pilot.press("r")
         for size, word in ((120, 40), oom.text), ((80, 24), oom.text), ((80, 24), "needs no"):
             await pilot.resize_terminal(*size)
@@ -157,15 +150,12 @@ async def test_a_folder_without_runs_begins_with_the_first_task_and_the_next_off
     async with screens(session) as (app, pilot):
         await until(pilot, lambda: "Set up the files" in text_of(app))
         for key, task in (("left", "10.7"), ("right", "10.1")):  # from one end to the other
-            await pilot.press(f"{key}_square_bracket")
-            await until(pilot, lambda task=task: app.view_model.task_id == task)
+            await press(pilot, f"{key}_square_bracket", then=lambda task=task: app.view_model.task_id == task)
         await until(pilot, lambda: "not looked for yet" in " ".join(text_of(app).split()))
         assert "`" not in text_of(app), "what a terminal needs stands in labtui check"
         assert app.main.pane == "task" and "○ connecting" in text_of(app)
-        await pilot.press("H")
-        await until(pilot, lambda: "There is no run here." in text_of(app))
-        await pilot.press("r")
-        await until(pilot, lambda: "needs no run" in text_of(app))
+        await press(pilot, "H", then=lambda: "There is no run here." in text_of(app))
+        await press(pilot, "r", then=lambda: "needs no run" in text_of(app))
         await until(pilot, lambda: app.view_model.checks and "s Plan" not in text_of(app))
         assert "More:" not in text_of(app)
         assert "Runs\nThis task needs no run." in answers_pane.text_beside(app.view, 0, roles(app), 60).plain
@@ -177,8 +167,7 @@ async def test_a_folder_without_runs_begins_with_the_first_task_and_the_next_off
         await until(pilot, lambda: "Press s to plan 3 runs." in text_of(app))
         offered = {each.binding.action for each in app.screen.active_bindings.values() if each.enabled}
         assert not {"cancel_run", "end_after", "hold_run", "screen.retry_run"} & offered
-        await pilot.press("full_stop")
-        await until(pilot, lambda: "esc Back" in text_of(app) and "GPU-h" in text_of(app))
+        await press(pilot, "full_stop", then=lambda: "esc Back" in text_of(app) and "GPU-h" in text_of(app))
 
 
 async def test_where_the_keys_go_is_seen_and_the_runs_have_them_again(filled_session):
@@ -191,11 +180,9 @@ async def test_where_the_keys_go_is_seen_and_the_runs_have_them_again(filled_ses
             return [each.get_component_styles(part).background for each, part in parts]
 
         before = looks()
-        await pilot.press("g")
-        await until(pilot, lambda: tasks.has_focus)
+        await press(pilot, "g", then=lambda: tasks.has_focus)
         await until(pilot, lambda: all(one != other for one, other in zip(looks(), before, strict=True)))
-        await pilot.press("g")
-        await until(pilot, lambda: table.has_focus, "the list is closed by its key, too")
+        await press(pilot, "g", then=lambda: table.has_focus, what="the list is closed by its key, too")
         await pilot.press("g", "r")  # the pane's own letter, too
         await until(pilot, lambda: table.has_focus)
         app.go_to_task("10.1")
@@ -263,8 +250,7 @@ async def test_a_new_epoch_moves_row_and_charts_and_nothing_else(filled_session)
         await until(pilot, lambda: "0:05 left" in text_of(app))
         assert offered and list(app.screen.query("FooterKey")) == offered, "the same keys are not made anew"
         assert table.has_focus and table.selected_key == "3"
-        await pilot.press("c")
-        await until(pilot, lambda: "so far" in text_of(app) and "○" in text_of(app))
+        await press(pilot, "c", then=lambda: "so far" in text_of(app) and "○" in text_of(app))
 
 
 async def test_the_run_that_trains_is_selected_until_the_student_chooses_one(filled_session, monkeypatch):
@@ -284,8 +270,7 @@ async def test_the_run_that_trains_is_selected_until_the_student_chooses_one(fil
         filled_session.feed(changes.ended(4, "completed"))
         await until(pilot, lambda: not app.view.runs[4].live)
         assert app.view.run_id == 4, "a log that is read stays"
-        await pilot.press("r")
-        await until(pilot, lambda: app.view.run_id == 6)
+        await press(pilot, "r", then=lambda: app.view.run_id == 6)
         assert {*counts} == {(True, 2), (False, 3)}, "the tab's count changes with the row"
         filled_session.feed(changes.ended(6, "failed"))
         await until(pilot, lambda: app.view.runs[6].phase is RunPhase.FAILED and app.view.count("runs").full)
@@ -387,8 +372,7 @@ async def test_an_error_is_said_once_until_it_is_over_and_the_line_is_a_word_and
         filled_session.feed(raised, *online())
         await until(pilot, lambda: len(filled_session.state.problems) == 1)
         assert not app._notifications and text_of(app).count("The quota is [full].") == 1
-        await pilot.press("exclamation_mark")
-        await until(pilot, lambda: "Problems" in text_of(app))
+        await press(pilot, "exclamation_mark", then=lambda: "Problems" in text_of(app))
         await pilot.press("escape")
         filled_session.feed(lambda state: state.with_problem("quota", None))
         await until(pilot, lambda: "! The quota" not in text_of(app))

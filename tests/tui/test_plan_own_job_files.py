@@ -12,7 +12,7 @@ from labtui.tui.plan_model import Plan
 from labtui.tui.widgets.selected_run import KeyedTable
 from tests import changes
 from tests.tui.fed_session import FedSession, accepted, epoch, observed, online, planned, spec
-from tests.tui.waiting import chooses, open_plan, ready, screens, text_of, types, until
+from tests.tui.waiting import chooses, open_plan, press, ready, screens, text_of, types, until
 
 UNKNOWN = ("model", "n_gpus", "batch_size", "epochs")
 TOLD = """#!/bin/bash
@@ -52,8 +52,7 @@ async def test_an_own_job_file_is_the_next_job_form_and_is_sent_as_it_is(session
         await pilot.press("enter")  # the file says what it trains on: it is changed there
         await until(pilot, lambda: "It comes from your job file" in text_of(app))
         assert app.screen is screen
-        await pilot.press("s")
-        await until(pilot, lambda: len(session.requests) == 1)
+        await press(pilot, "s", then=lambda: len(session.requests) == 1)
         assert session.requests[0][1] == (draft, None)
 
 
@@ -62,19 +61,14 @@ async def test_an_error_is_fixed_in_the_file_and_a_file_that_changed_is_read_aga
     path = write(session, wrong)
     async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
-        await pilot.press("J", "3")
-        await until(pilot, lambda: ready(screen) and screen.finding is not None)
-        await pilot.press("f")
-        await until(pilot, lambda: chooses(app) and "+#SBATCH --job-name" in text_of(app))
-        await pilot.press("y")
-        await until(pilot, lambda: ready(app.screen) and "Findings  none" in text_of(app))
+        await press(pilot, "J", "3", then=lambda: ready(screen) and screen.finding is not None)
+        await press(pilot, "f", then=lambda: chooses(app) and "+#SBATCH --job-name" in text_of(app))
+        await press(pilot, "y", then=lambda: ready(app.screen) and "Findings  none" in text_of(app))
         assert path.read_text() == TOLD and not session.requests, "the student's file is what a fix changes"
         path.write_text(wrong)
         await until(pilot, lambda: ready(screen) and screen.finding is not None)
-        await pilot.press("s")
-        await until(pilot, lambda: chooses(app) and "o  Override" in text_of(app))
-        await pilot.press("o")
-        await until(pilot, lambda: types(app))
+        await press(pilot, "s", then=lambda: chooses(app) and "o  Override" in text_of(app))
+        await press(pilot, "o", then=lambda: types(app))
         await pilot.press(*"why", "enter", "s")
         await until(pilot, lambda: chooses(app) and "overridden: why" in text_of(app))
         path.write_text(TOLD)  # while the question stands there
@@ -120,14 +114,12 @@ async def test_a_task_without_runs_plans_the_own_job_file(session):
         await until(pilot, lambda: "This task needs no run." in text_of(app))
         path = write(session, TOLD)
         await until(pilot, lambda: app.view_model.own_jobs)
-        await pilot.press("s")
-        await until(pilot, lambda: ready(app.screen))
+        await press(pilot, "s", then=lambda: ready(app.screen))
         screen = app.screen
         assert screen.plan.job_file == path and "lines, slurm/mine.slurm" in text_of(app)
         (draft,) = screen.plan.drafts
         assert (draft.form, draft.task_id, draft.gpus) == ("own", "10.1", 2)
-        await pilot.press("s")
-        await until(pilot, lambda: [name for name, _, _ in session.requests] == ["submit"])
+        await press(pilot, "s", then=lambda: [name for name, _, _ in session.requests] == ["submit"])
         assert session.requests[0][1][0] == draft
         write(session, TOLD, "other.slurm")
         await pilot.press("s")
@@ -169,15 +161,12 @@ async def test_own_jobs_of_no_task_and_no_model_are_listed_by_name_and_charted(s
         await until(pilot, lambda: "epoch 4" in text_of(app) and "Time of each epoch" in text_of(app))
         await pilot.press("c")
         await until(pilot, lambda: ", epoch 3 " in str(app.screen.query_one("#chart-strip").render()))
-        await pilot.press("r")
-        await until(pilot, lambda: app.screen.query_one("#runs-table").has_focus)
+        await press(pilot, "r", then=lambda: app.screen.query_one("#runs-table").has_focus)
         names = [f"{job}" for job in app.screen.query_one(KeyedTable).get_column("model")]
         assert names == ["mine", "other"], "rows of own jobs are told apart"
         assert not {"start_copy", "edit"} & _offered(app), "there is no file of it to edit, no copy to begin"
         write(session, TOLD)
         app.screen.refresh_bindings()
         await until(pilot, lambda: "edit" in _offered(app), "its job file can be edited")
-        await pilot.press("[")
-        await until(pilot, lambda: app.view_model.task_id == app.view.tasks[-2].task_id)
-        await pilot.press("]")
-        await until(pilot, lambda: app.view_model.task_id == "")
+        await press(pilot, "[", then=lambda: app.view_model.task_id == app.view.tasks[-2].task_id)
+        await press(pilot, "]", then=lambda: app.view_model.task_id == "")

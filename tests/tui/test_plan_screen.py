@@ -26,7 +26,7 @@ from labtui.tui.widgets.frame import TaskList
 from tests import changes
 from tests.tui.clicking import click_words
 from tests.tui.fed_session import NOW, FedSession, finished_run, finished_runs, online, spec
-from tests.tui.waiting import chooses, focus_at, open_plan, ready, screens, text_of, types, until
+from tests.tui.waiting import chooses, focus_at, open_plan, press, ready, screens, text_of, types, until
 
 WIDE = (120, 40)
 EDIT = "#SBATCH --time=01:07:00"
@@ -84,15 +84,13 @@ async def test_the_ticket_says_runs_time_cost_and_submit(session, size, monkeypa
         early.time = screen.confirms_after - 1.0
         await app.on_event(early)
         await until(pilot, lambda: "The plan was not shown yet. Press s to submit it." in text_of(app))
-        await pilot.press("v")
-        await until(pilot, lambda: "#!/bin/bash" in text_of(app) and "GPU-h" in text_of(app))
+        await press(pilot, "v", then=lambda: "#!/bin/bash" in text_of(app) and "GPU-h" in text_of(app))
         screen.show()
         page = screen.query_one("#plan-page", widgets.Static).render()
         styles = {str(span.style) for span in page.spans if page.plain[span.start :].startswith("#SBATCH")}
         assert "$foreground" in styles, "to Slurm these lines are no comments"
         assert screen.query_one("#plan-page").size.height == len(page.plain.splitlines()), "not wrapped"
-        await pilot.press("escape")
-        await until(pilot, lambda: "Findings  none" in text_of(app))
+        await press(pilot, "escape", then=lambda: "Findings  none" in text_of(app))
         if size[0] == 80:
             await until(pilot, lambda: line in text_of(app), "the script's line as before")
         assert app.screen is screen
@@ -148,8 +146,7 @@ async def test_the_first_frame_of_the_plan_says_what_is_expected(session, painti
     async with screens(session, size=WIDE) as (app, pilot):
         await pilot.press("c")
         app.go_to_task("10.5")
-        await pilot.press("s")
-        await until(pilot, lambda: bool(frames))
+        await press(pilot, "s", then=lambda: bool(frames))
         first = frames[0].splitlines()
         never.set()
     assert any("3:18 to 13:24" in line for line in first) and "at most 2.0" in frames[0]
@@ -181,8 +178,7 @@ async def test_data_that_is_not_there_shows_once_the_cluster_has_answered(sessio
 async def test_slurm_s_own_word_stands_below_the_ticket(session):
     async with screens(session) as (app, pilot):
         screen = await open_plan(app, pilot)
-        await pilot.press("i")
-        await until(pilot, lambda: "Asking Slurm" in text_of(app) and len(session.requests) == 1)
+        await press(pilot, "i", then=lambda: "Asking Slurm" in text_of(app) and len(session.requests) == 1)
         detail = "sbatch: Job 12 to start at 2025-11-20T21:01:14 using 80 processors"
         session.requests[0][2].set_result(SbatchAnswer(detail=detail))
         accepts = "Slurm accepts this job and would start it at 21:01.  acc_debug"
@@ -192,8 +188,7 @@ async def test_slurm_s_own_word_stands_below_the_ticket(session):
         await pilot.press("J", "2")
         await until(pilot, lambda: ready(screen) and "in 3 jobs" in text_of(app), "what J changed")
         assert session.state.choices["jobs"] == "job-per-size", "the next plan begins with it"
-        await pilot.press("i")
-        await until(pilot, lambda: len(session.requests) == 3)
+        await press(pilot, "i", then=lambda: len(session.requests) == 3)
         session.requests[0][2].set_result(SbatchAnswer())
         session.requests[2][2].set_exception(errors.RemoteFailure("The line broke.", "Try again."))
         await until(pilot, lambda: "? Job 3: The line broke.  Try again." in text_of(app))
@@ -209,8 +204,7 @@ async def test_slurm_s_own_word_stands_below_the_ticket(session):
         await pilot.press("escape")
         session.feed(*finished_runs("10.5", [run for draft in screen.plan.planned for run in draft.runs]))
         app.go_to_task("10.5")
-        await pilot.press("s")
-        await until(pilot, lambda: flat(app).count("All runs of this task are done.") == 2)
+        await press(pilot, "s", then=lambda: flat(app).count("All runs of this task are done.") == 2)
         assert not app.screen.query_one("#ticket").display, "no empty frame"
 
 
@@ -232,16 +226,14 @@ async def test_numbers_are_changed_in_place_and_without_any_run_left_there_is_no
         rates = [cells(screen.plan, at, row)["rate"] for at, row in enumerate(screen.plan.rows)]
         assert rates == ["0.01", "0.02", "0.04"]
         focus_at(screen, 2, "limit")
-        await pilot.press("enter")
-        await until(pilot, lambda: types(app) and "(empty: as planned). Now 30" in text_of(app))
+        await press(pilot, "enter", then=lambda: types(app) and "(empty: as planned). Now 30" in text_of(app))
         shown = text_of(app)
         assert "[x]      4         8,192" in shown and "global batch" in shown, "the row stays in sight"
         await pilot.press("escape")
         focus_at(screen, 1, "per_gpu")
         await pilot.press("enter")
         await until(pilot, lambda: types(app) and "ResNet50 · 2 GPUs: batch per GPU" in text_of(app))
-        await pilot.press(*"512", "enter")
-        await until(pilot, lambda: screen.plan.rows[1].spec.batch_size == 1024)
+        await press(pilot, *"512", "enter", then=lambda: screen.plan.rows[1].spec.batch_size == 1024)
         for batch in ("1536", "512"):
             for key in ("enter", *batch, "enter"):  # typed before the dialog stands
                 app.post_message(events.Key(key, key if len(key) == 1 else None))
@@ -251,10 +243,8 @@ async def test_numbers_are_changed_in_place_and_without_any_run_left_there_is_no
         await pilot.press("escape")
         assert screen.plan.rows[1].spec.batch_size == 1024
         await until(pilot, lambda: "512 and 2,048" in text_of(app))
-        await pilot.press("J", "2")
-        await until(pilot, lambda: len(screen.plan.drafts) == 3)
-        await pilot.press("d")
-        await until(pilot, lambda: len(screen.plan.drafts) == 2 and "left out" in text_of(app))
+        await press(pilot, "J", "2", then=lambda: len(screen.plan.drafts) == 3)
+        await press(pilot, "d", then=lambda: len(screen.plan.drafts) == 2 and "left out" in text_of(app))
         for row in [at for at, row in enumerate(screen.plan.rows) if row.included]:
             focus_at(screen, row, "in")
             await pilot.press("enter")
@@ -264,8 +254,7 @@ async def test_numbers_are_changed_in_place_and_without_any_run_left_there_is_no
             await until(pilot, lambda said=said: any(said in each.message for each in app._notifications))
         assert not re.search("Job script|Script|Ask Slurm|e Edit|Other jobs|Leave out", text_of(app))
         assert app.screen is screen and not session.requests
-        await pilot.press("d")
-        await until(pilot, lambda: ready(screen) and "Submit 1 job" in text_of(app))
+        await press(pilot, "d", then=lambda: ready(screen) and "Submit 1 job" in text_of(app))
 
 
 async def test_a_batch_that_did_not_fit_is_told(session):
@@ -292,20 +281,15 @@ async def test_an_edited_job_script_is_sent_and_not_lost_without_a_word(session,
         await pilot.press("e")
         await until(pilot, lambda: "67 min" in text_of(app) and "edited: it replaces" in text_of(app))
         focus_at(screen, 0, "epochs")
-        await pilot.press("enter", *"10", "enter")
-        await until(pilot, lambda: "without the edits" in flat(app))
+        await press(pilot, "enter", *"10", "enter", then=lambda: "without the edits" in flat(app))
         await until(pilot, lambda: ready(app.screen))
         assert screen.plan.rows[0].spec.epochs == 10 and not screen.plan.edited_jobs
         await pilot.press("enter", *"5", "enter")
         await until(pilot, lambda: "edited: it replaces the table" in text_of(app), "they are back")
-        await pilot.press("escape")
-        await until(pilot, lambda: "Leaving the plan drops" in flat(app))
-        await pilot.press("n")
-        await until(pilot, lambda: ready(app.screen))
-        await pilot.press("s")
-        await until(pilot, lambda: chooses(app) and "script edited" in text_of(app))
-        await pilot.press("y")
-        await until(pilot, lambda: bool(session.requests))
+        await press(pilot, "escape", then=lambda: "Leaving the plan drops" in flat(app))
+        await press(pilot, "n", then=lambda: ready(app.screen))
+        await press(pilot, "s", then=lambda: chooses(app) and "script edited" in text_of(app))
+        await press(pilot, "y", then=lambda: bool(session.requests))
         assert EDIT in session.requests[0][1][1]
 
 
@@ -327,8 +311,7 @@ async def test_a_fix_is_shown_before_it_is_made_by_keys_or_clicks_and_submit_off
         found, screen.plan.previews = screen.plan.errors[0], (old := screen.plan.previews) and []
         screen.plan.make_fix(found)  # while files are checked again
         screen.plan.previews = old
-        await pilot.press("s", "y")
-        await until(pilot, lambda: ready(app.screen) and "Findings  none" in text_of(app))
+        await press(pilot, "s", "y", then=lambda: ready(app.screen) and "Findings  none" in text_of(app))
         assert "#SBATCH --nodes=1" in next(iter(screen.plan.scripts.values()))
         await click_words(pilot, "esc Back")
         await click_words(pilot, "Leave the plan")  # the change would be lost
@@ -347,16 +330,13 @@ async def test_an_error_is_overridden_with_a_reason(session, rule):
         await until(pilot, lambda: all(each in text_of(app).splitlines()[-1] for each in keys))
         seen = ["cannot run" in flat(app), "idle" not in flat(app), screen.step.label == "Back"]
         assert [*seen, not ticket(screen.plan)] == [without] * 4
-        await pilot.press(*"so"[without:])
-        await until(pilot, lambda: types(app))
-        await pilot.press("enter")
-        await until(pilot, lambda: "Write a reason." in text_of(app))
+        await press(pilot, *"so"[without:], then=lambda: types(app))
+        await press(pilot, "enter", then=lambda: "Write a reason." in text_of(app))
         await pilot.press(*"our", "space", *"site", "enter")
         await until(pilot, lambda: app.screen is screen and "Overridden: our site" in text_of(app))
         await pilot.press("s")
         await until(pilot, lambda: chooses(app) and "1 finding overridden: our site" in text_of(app))
-        await pilot.press("y")
-        await until(pilot, lambda: bool(session.overridden))
+        await press(pilot, "y", then=lambda: bool(session.overridden))
         (found,) = session.overridden[0]
         assert (found.rule, found.reason) == (rule, "our site")
 
@@ -372,8 +352,7 @@ async def test_a_script_the_task_asks_for_is_begun_from_the_plan(session, monkey
         await app.push_screen(screen)
         await until(pilot, lambda: "ResNet152.py is not sent with the job" in flat(app))
         assert "It begins as a copy of ResNet50.py." in flat(app)
-        await pilot.press("s")
-        await until(pilot, lambda: chooses(app) and "o  Override with a reason" in text_of(app))
+        await press(pilot, "s", then=lambda: chooses(app) and "o  Override with a reason" in text_of(app))
         edited: list[Path] = []
         monkeypatch.setattr(app, "open_editor", edited.append)
         button = screen.query_one("#send")
@@ -383,10 +362,8 @@ async def test_a_script_the_task_asks_for_is_begun_from_the_plan(session, monkey
         await until(pilot, lambda: made in text_of(app))
         await until(pilot, lambda: not any("not sent" in each.finding.effect for each in screen.plan.errors))
         assert not edited
-        await pilot.press("s")
-        await until(pilot, lambda: chooses(app) and "e  Edit the file" in text_of(app))
-        await pilot.press("e")
-        await until(pilot, lambda: edited == [session.folder.scripts / "ResNet152.py"])
+        await press(pilot, "s", then=lambda: chooses(app) and "e  Edit the file" in text_of(app))
+        await press(pilot, "e", then=lambda: edited == [session.folder.scripts / "ResNet152.py"])
 
 
 async def test_submit_sends_every_job_once_it_is_checked(session):
@@ -400,8 +377,7 @@ async def test_submit_sends_every_job_once_it_is_checked(session):
         session.preview = preview  # type: ignore[method-assign]
         await pilot.press("J", "2", "s", "d", "d")
         assert not screen.sending, "a changed plan waits for another s"
-        await pilot.press("s")
-        await until(pilot, lambda: screen.sending and "Checking the files ..." in text_of(app))
+        await press(pilot, "s", then=lambda: screen.sending and "Checking the files ..." in text_of(app))
         assert not session.requests, "what was not seen is not sent"
         checked.set()
         await until(pilot, lambda: len(session.requests) == 3 and app.main is app.screen)
@@ -417,8 +393,7 @@ async def test_another_task_leaves_the_plan_and_what_is_answered_later_is_not_fo
         assert app.view.task_id == app.screen.plan.task_id
         app.pop_screen()
         screen = await open_plan(app, pilot)
-        await pilot.press("i")
-        await until(pilot, lambda: bool(session.requests))
+        await press(pilot, "i", then=lambda: bool(session.requests))
         screen.query_one(TaskList).highlighted = 2
         await until(pilot, lambda: app.screen is app.main and app.view_model.task_id == "10.3")
         screen = await open_plan(app, pilot)

@@ -17,7 +17,7 @@ from labtui.tui.app import LabApp
 from labtui.tui.screens.wizard import WizardApp
 from labtui.tui.widgets.frame import TaskList
 from tests.tui.fed_session import live_run, make_folder, spec
-from tests.tui.waiting import screens, text_of, types, until
+from tests.tui.waiting import press, screens, text_of, types, until
 
 
 async def test_the_preferred_theme_colours_the_first_frame(session, tmp_path, monkeypatch):
@@ -59,8 +59,7 @@ async def test_a_folder_without_an_account_or_its_cluster_opens_and_says_what_to
             await until(pilot, lambda: isinstance(app.focused, TaskList))
             await pilot.press("escape")  # which takes no keys from the list beside a pane
             await until(pilot, lambda: "○ offline" in text_of(app) and isinstance(app.focused, TaskList))
-            await pilot.press("!")
-            await until(pilot, lambda: all(each in " ".join(text_of(app).split()) for each in said))
+            await press(pilot, "!", then=lambda: all(each in " ".join(text_of(app).split()) for each in said))
         if at["profile"] == "mn5":
             with pytest.raises(UsageError, match="account"):
                 session.test_only(session.drafts("10.4")[0])
@@ -69,8 +68,7 @@ async def test_a_folder_without_an_account_or_its_cluster_opens_and_says_what_to
 async def test_leaving_an_unkept_practice_session_is_asked_about(filled_session, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     async with screens(filled_session, kept=False, factor=20.0, size=(80, 24)) as (app, pilot):
-        await pilot.press("ctrl+k", "ctrl+q", "ctrl+q")
-        await until(pilot, lambda: "is not kept" in text_of(app))
+        await press(pilot, "ctrl+k", "ctrl+q", "ctrl+q", then=lambda: "is not kept" in text_of(app))
         assert len(app.screen_stack) == 3, "asked over another question, and once"
         asked = app.screen
         for _ in "nn":  # the second key was typed before the first was seen to answer
@@ -78,13 +76,10 @@ async def test_leaving_an_unkept_practice_session_is_asked_about(filled_session,
         await until(pilot, lambda: "is not kept" not in text_of(app))
         assert app.return_value is None
         await pilot.press("n")
-        await pilot.press("colon", "ctrl+q")
-        await until(pilot, lambda: "is not kept" in text_of(app))
-        await pilot.press("k")
-        await until(pilot, lambda: types(app))
+        await press(pilot, "colon", "ctrl+q", then=lambda: "is not kept" in text_of(app))
+        await press(pilot, "k", then=lambda: types(app))
         app.screen.query_one(widgets.Input).value = str(tmp_path / "lab")
-        await pilot.press("enter")
-        await until(pilot, lambda: "exists already" in text_of(app))
+        await press(pilot, "enter", then=lambda: "exists already" in text_of(app))
         app.screen.query_one(widgets.Input).value = "kept"
         await until(pilot, lambda: "exists already" not in text_of(app))
         await pilot.press("enter")

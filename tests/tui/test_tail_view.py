@@ -11,7 +11,7 @@ from textual.app import App, ComposeResult
 from textual.events import MouseScrollUp
 
 from labtui.tui.widgets.tail_view import TailView
-from tests.tui.waiting import text_of, until
+from tests.tui.waiting import press, text_of, until
 
 
 class Bench(App[None]):
@@ -44,15 +44,13 @@ def log(tmp_path: Path) -> Path:
 async def test_it_follows_until_the_student_scrolls_up_and_again_from_end(log):
     async with bench(log) as (app, tail, pilot):
         await until(pilot, lambda: "line 99" in text_of(app))
-        await pilot.press("pageup")
-        await until(pilot, lambda: not tail.follow and tail.scroll_y == tail.scroll_target_y)
+        await press(pilot, "pageup", then=lambda: not tail.follow and tail.scroll_y == tail.scroll_target_y)
         place = tail.scroll_y
         log.write_text(log.read_text() + lines(100, 150))
         tail.poll()
         await until(pilot, lambda: tail.virtual_size.height >= 150)
         assert tail.scroll_y == place and "line 149" not in text_of(app)
-        await pilot.press("end")
-        await until(pilot, lambda: "line 149" in text_of(app) and tail.follow)
+        await press(pilot, "end", then=lambda: "line 149" in text_of(app) and tail.follow)
         await pilot._post_mouse_events([MouseScrollUp], tail)
         await until(pilot, lambda: not tail.follow, "the wheel ends following")
 
@@ -65,10 +63,8 @@ async def test_a_look_to_the_right_and_a_smaller_screen_go_on_following(log):
             await until(pilot, lambda height=size[1]: tail.size.height >= height - 1)  # less a scrollbar
             await until(pilot, lambda: tail.follow and "xxx" in text_of(app))
         await until(pilot, lambda: tail.max_scroll_x > 0 and tail.scroll_y == tail.max_scroll_y)
-        await pilot.press("right")
-        await until(pilot, lambda: tail.scroll_x == 10 and tail.follow)
-        await pilot.press("home")
-        await until(pilot, lambda: tail.scroll_x == tail.scroll_y == 0)
+        await press(pilot, "right", then=lambda: tail.scroll_x == 10 and tail.follow)
+        await press(pilot, "home", then=lambda: tail.scroll_x == tail.scroll_y == 0)
 
 
 @pytest.mark.parametrize("stamp", ["[11/25/2026 1:01:37 PM] INFO   ", "2026-11-25 23:01:37,123 - WARNING - "])

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from labtui.tui.themes import roles
 from labtui.tui.widgets.task_pane import TaskPane, task_page
-from tests.tui.waiting import screens, text_of, until
+from tests.tui.waiting import press, screens, text_of, until
 
 
 async def test_the_first_unfinished_line_is_open_and_enter_opens_all_with_what_differs_first(filled_session):
@@ -26,8 +26,7 @@ async def test_the_first_unfinished_line_is_open_and_enter_opens_all_with_what_d
         page = task_page(replace(app.view, checks=checks), roles(app), 90, whole=True).plain
         assert "◌ ResNet152 · 1 GPU, naive: run 5 is waiting." in page
         pane.focus()
-        await pilot.press("enter")
-        await until(pilot, lambda: "▾ ○ Charts" in text_of(app) and "▾   Hints" in text_of(app))
+        await press(pilot, "enter", then=lambda: "▾ ○ Charts" in text_of(app) and "▾   Hints" in text_of(app))
         said, asked = " ".join(text_of(app).split()), app.view.task.questions
         assert all(f"○ {' '.join(each.text.split())[:40]}" in said for each in asked)
         check = replace(app.view.check, items=3 * app.view.check.items)

@@ -4,7 +4,7 @@ from textual.widgets import Input, Select
 
 from labtui.session.folder import LabFolder
 from labtui.tui.screens.wizard import FIELDS, WizardApp
-from tests.tui.waiting import text_of, until
+from tests.tui.waiting import press, text_of, until
 
 
 async def test_the_whole_form_its_buttons_and_its_keys_fit_80_by_24_and_make_a_folder(tmp_path):
@@ -19,11 +19,9 @@ async def test_the_whole_form_its_buttons_and_its_keys_fit_80_by_24_and_make_a_f
         app.screen.query_one("#lab", Select).value = "hpc4ai-ch10"
         app.screen.query_one("#user", Input).value = "nct01001"
         app.screen.query_one("#port").focus()
-        await pilot.press(*"port2222", "ctrl+n")
-        await until(pilot, lambda: "✘" in text_of(app))
+        await press(pilot, *"port2222", "ctrl+n", then=lambda: "✘" in text_of(app))
         app.screen.query_one("#account", Input).value = "nct_345"
-        await pilot.press("ctrl+n")
-        await until(pilot, lambda: app.return_value)
+        await press(pilot, "ctrl+n", then=lambda: app.return_value)
     assert app.return_value == tmp_path / "new"
     made = LabFolder.open(tmp_path / "new").settings()
     assert (made.edition, made.account, made.user, made.port) == ("hpc4ai-ch10", "nct_345", "nct01001", 2222)

@@ -31,6 +31,12 @@ async def until(pilot: Pilot[Any], condition: Callable[[], Any], what: str = "")
     raise AssertionError(f"it never came to: {what or condition}\n{text_of(pilot.app)}")
 
 
+async def press(pilot: Pilot[Any], *keys: str, then: Callable[[], Any], what: str = "") -> None:
+    """Press keys, then let the app work until the condition holds."""
+    await pilot.press(*keys)
+    await until(pilot, then, what)
+
+
 @asynccontextmanager
 async def screens(
     session: FedSession, pane: str = "", *, size: tuple[int, int] = (120, 40), **how: Any
@@ -98,7 +104,6 @@ async def submit(pilot: Pilot[Any]) -> None:
     """Submit the plan on the screen, and confirm if it asks."""
     app = pilot.app
     await until(pilot, lambda: ready(app.screen), "a plan that is checked")
-    await pilot.press("s")
-    await until(pilot, lambda: not ready(app.screen), "the plan is sent, or a question")
+    await press(pilot, "s", then=lambda: not ready(app.screen), what="the plan is sent, or a question")
     if chooses(app):
         await pilot.press("y")
