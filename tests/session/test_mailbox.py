@@ -9,9 +9,9 @@ from unittest.mock import Mock
 import msgspec
 import pytest
 
-from labtui.commands import screens
+from labtui.commands import follow, screens
 from labtui.commands.terminal import OpenLab
-from labtui.domain.errors import FolderError, LabError
+from labtui.domain.errors import CannotConnect, FolderError, LabError
 from labtui.session import journal
 from labtui.session.journal import Mailbox, Request
 from labtui.session.session import Session
@@ -98,7 +98,7 @@ def test_a_second_window_says_that_the_first_one_was_closed(bench, beside):
     assert not app.why_disabled(app, "refresh_now", ()) and "closed" in app.why_disabled(app, "export", ())
 
 
-def test_u_opens_the_folder_of_a_closed_window_at_once_and_takes_keys_meanwhile(bench, monkeypatch):
+def test_u_opens_the_folder_of_a_closed_window_as_it_was_and_takes_keys_meanwhile(bench, monkeypatch):
     online, cluster = threading.Event(), ScriptedCluster(FakeClock())
     cluster._call = lambda *_: online.wait(60)
     monkeypatch.setattr("labtui.session.lab_cluster.connection_to", lambda *_: cluster)
@@ -107,12 +107,17 @@ def test_u_opens_the_folder_of_a_closed_window_at_once_and_takes_keys_meanwhile(
     async def use(app):
         async with app.run_test(size=(120, 40), notifications=True) as pilot:
             if app.session.read_only:
-                bench.session._store.lock.release()
-                await until(pilot, lambda: "offline" in text_of(app))
+                await until(pilot, lambda: app.view_model.loaded and app._notifications)
+                app.go_to_task("10.5")
+                await pilot.press("c")
+                app.clear_notifications()
                 monkeypatch.setattr(Session, "refresh", None)  # it would wait for who has ended
+                bench.session._store.lock.release()
                 await pilot.press("u")
+                await until(pilot, lambda: app.return_code is not None or app._notifications)
                 return 0
             await until(pilot, lambda: "connecting" in text_of(app))
+            assert (app.view.task_id, app.main.pane) == ("10.5", "charts")
             await pilot.press("r")
             await until(pilot, lambda: app.main.pane == "runs" and "connecting" in text_of(app))
             online.set()
@@ -127,9 +132,14 @@ def test_a_command_that_follows_hands_the_folder_over_to_screens_and_takes_it_ag
     bench, monkeypatch, command
 ):
     accepted(bench)
-    bench.cluster.write("100", keras_log(30, 5, 5))
-    bench.cluster.end("100")
+    log, at = keras_log(30, 5, 5), len(keras_log(30, 5))
+    bench.cluster.write("100", log[:at])
+    bench.run(5)
     bench.session.close()
+    bench.cluster.write("100", log[at:])
+    bench.cluster.end("100")
+    bench.cluster.faults["connect"] = [CannotConnect("login1 does not answer.")]
+    monkeypatch.setattr(follow, "say", follow.print_line)
     monkeypatch.setattr("labtui.session.lab_cluster.connection_to", lambda *_: bench.cluster)
     read_only, follows, reload = [], threading.Event(), Session._reload
     monkeypatch.setattr(Session, "_reload", lambda session: (follows.set(), reload(session)))
@@ -145,7 +155,9 @@ def test_a_command_that_follows_hands_the_folder_over_to_screens_and_takes_it_ag
     said = command(["log", "1", "--follow", "--folder", str(bench.path)])
     assert re.match(r"`labtui log` \(process \d+\) has this lab folder open", read_only[0])
     assert read_only[1:] == ["None"] and "The screens that were opened connect now" in said.err
-    assert "This one connects now" in said.err and "Epoch 3/5" in said.out
+    assert "This one connects now" in said.err
+    here, offline, rest = said.out.partition("Offline. login1 does not answer.")
+    assert "Epoch 2/5" in here and "Epoch 3/5" not in here and offline and "Epoch 3/5" in rest
 
 
 def test_a_request_is_taken_once_or_withdrawn_and_an_old_one_never(bench, monkeypatch):

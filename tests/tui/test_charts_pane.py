@@ -282,8 +282,8 @@ async def test_each_empty_view_says_why_and_runs_of_an_own_script_are_lines(sess
     for at in (1, 2, 4):
         own = replace(spec(gpus=at), script="a.py", arguments=("--workers", f"{at}"))
         session.feed(changes.planned(f"own{at}", {10 + at: own}, form="own", task_id=""))
-        samples = (EpochSample(epoch=number, seconds=Interval.exact(6.0 / at)) for number in (1, 2))
-        session.feed(*(changes.epoch(10 + at, each) for each in samples))
+        each = EpochSample(epoch=1, seconds=Interval.exact(6.0 / at))
+        session.feed(*(changes.epoch(10 + at, replace(each, epoch=number)) for number in (1, 2)))
     said = {"1": "workers 4", "2": "images an epoch", "5": "no accuracy", "3": "rs 2)", "mmm": "rs 4)"}
     async with screens(session, "charts") as (app, pilot):
         for keys, says in said.items():
@@ -291,3 +291,11 @@ async def test_each_empty_view_says_why_and_runs_of_an_own_script_are_lines(sess
             await until(pilot, lambda: says in text_of(app))  # noqa: B023
         app.go_to_task("10.5")
         await until(pilot, lambda: "No one-GPU run of this model has" in text(app, "sentence"))
+        for number in (15, 16):  # a line with a speedup: the filter stops at no other
+            more = replace(spec(gpus=number - 14), script="a.py", arguments=("--workers", "8"))
+            session.feed(changes.planned(f"more{number}", {number: more}, form="own", task_id=""))
+            session.feed(*(changes.epoch(number, replace(each, epoch=at)) for at in (1, 2)))
+        await until(pilot, lambda: any(each.view == "speedup" and each.measured for each in app.view.charts))
+        for said in ("m 4/4", "m Filter"):
+            await pilot.press("3", "m")
+            await until(pilot, lambda: said in text(app, "views") and pane_of(app).shown.spec)  # noqa: B023

@@ -20,7 +20,7 @@ from labtui.doctor.findings import Check, judge
 from labtui.domain.errors import ExportError, UsageError
 from labtui.domain.model import Diagnosis, JobPhase
 from labtui.tui import messages, themes, view
-from labtui.tui.app import LabApp, Notice
+from labtui.tui.app import LabApp
 from labtui.tui.screens.modals import Actions, problems_text
 from labtui.tui.screens.plan import PlanScreen
 from tests import changes
@@ -30,7 +30,7 @@ from tests.tui.waiting import chooses, press, ready, screens, text_of, types, un
 
 
 def test_a_notice_has_time_left_until_it_has_expired():
-    late = Notice("It is over.", raised_at=time.time() - 9)
+    late = themes.Notice("It is over.", raised_at=time.time() - 9)
     assert late.time_left > 0 and late.has_expired, "a timer of an interval below 0 never returns"
 
 

@@ -53,10 +53,14 @@ def run_log(args: argparse.Namespace) -> int:
             lab.session.watch_logs({record.token})
             if record.phase in PENDING:
                 say(_why_no_log(lab, record, args.stream))
+            lost = False
             for _ in lab.updates(lambda state: _stream_over(state, record, args.stream)):
                 if (path := lab.session.log_path(record.token, args.stream)) is not None:
                     printer.print_new(path)
                 lab.check_connection(patient=True)
+                if (connection := lab.state.connection).lost and not lost:
+                    say(f"Offline. {connection.sentence} The log goes on when the connection is back.")
+                lost = connection.lost
         path = lab.session.log_path(record.token, args.stream)
         record, item = lab.state.runs[args.run], lab.state.submissions[record.token]
         if path is None:

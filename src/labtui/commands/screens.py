@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from labtui.practice.cluster import PracticeCluster
     from labtui.practice.incidents import IncidentNote
+    from labtui.tui.app import LabApp
 
 
 def open_folder(named: str | None, *, trust: bool = False) -> int:
@@ -88,12 +89,13 @@ def show(
     incidents: Sequence[IncidentNote] = (),
     practice_factor: float | None = None,
     kept: bool = True,
+    before: LabApp | None = None,
 ) -> int:
     """Show the screens on a lab folder until the student leaves; return the exit code.
 
     `incidents` is a list to which another thread appends; each is shown as it comes.
     `practice_factor` is the speed of a practice cluster's clock. Its jobs end with the screens, and so does its folder
-    unless it is `kept`.
+    unless it is `kept`. `before` is the app that ended to open the folder again, whose task and pane are shown.
     """
     gc.disable()  # nothing that is imported now can be freed; the app enables it again
     from labtui.session.session import Session
@@ -106,13 +108,16 @@ def show(
     try:
         app = LabApp(session, prompter=prompter, incidents=incidents, factor=practice_factor, kept=kept)
         app.with_tour = is_first_start()
+        if before is not None:
+            app.first_pane = before.first_pane
+            app.view_model.choose_task(before.view_model.task_id)
         code = app.run()
     finally:
         prompter.close()
         session.close()
         gc.enable()
     if app.return_code == OPEN_AGAIN:
-        return show(folder, incidents=incidents, practice_factor=practice_factor, kept=kept)
+        return show(folder, incidents=incidents, practice_factor=practice_factor, kept=kept, before=app)
     if sys.stdout.isatty() and practice_factor is None:
         from labtui.commands.follow import describe_open_runs
         from labtui.tui.view import View

@@ -16,14 +16,14 @@ from textual import reactive, widget
 from textual.app import SuspendNotSupported, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.message import Message
-from textual.notifications import Notification, Notify
+from textual.notifications import Notify
 from textual.screen import Screen
 from textual.widgets._toast import Toast, ToastRack
 
 from labtui.domain.errors import LabError
 from labtui.tui import STYLES, guidance, messages
 from labtui.tui.screens.main import MainScreen
-from labtui.tui.themes import ANSWER_S, SanitizedApp
+from labtui.tui.themes import ANSWER_S, Notice, SanitizedApp
 from labtui.tui.view import NO_VIEW, View
 from labtui.tui.view_model import ViewModel
 from labtui.tui.widgets.frame import CHANGING, FramedScreen, key
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from labtui.session.session import Session
     from labtui.tui.plan_model import Asked, Verdict
 
+ENDS_WITHIN_S = 1.5
 OPEN_AGAIN = 75
 """The return code of the app that asks to be started again on its folder."""
 AGE_EVERY_S = 1.0
@@ -48,18 +49,6 @@ REPAINT_EVERY_S = 0.1
 """Minimum seconds between two repaints for new states; a key or a click repaints at once."""
 COLLECT_AFTER = 20_000
 """New objects before the garbage collector runs: a repaint makes thousands, most freed by reference counts alone."""
-
-
-class Notice(Notification):
-    """A notification that always has time left: Textual's timer never returns from an interval below 0."""
-
-    @property
-    def time_left(self) -> float:
-        return max(0.01, super().time_left)
-
-    @property
-    def has_expired(self) -> bool:
-        return super().time_left <= 0
 
 
 class LabApp(SanitizedApp[int]):
@@ -103,7 +92,7 @@ class LabApp(SanitizedApp[int]):
         self.animation_level = "none"  # nothing moves unless what it shows changed
         self.session, self.prompter = session, prompter
         self.view_model = ViewModel(session, factor=factor)
-        self._first_pane = pane or ("runs" if self.view_model.view().run_id is not None else "task")
+        self.first_pane = pane or ("runs" if self.view_model.view().run_id is not None else "task")
         self._kept = kept
         self._verdicts: dict[Asked, Verdict] = {}  # Slurm's answers for plans that were left
         self.incidents = incidents
@@ -112,7 +101,7 @@ class LabApp(SanitizedApp[int]):
         self._left = threading.Event()
 
     def get_default_screen(self) -> Screen[Any]:
-        return MainScreen(self._first_pane)
+        return MainScreen(self.first_pane)
 
     @property
     def main(self) -> MainScreen | None:
@@ -208,8 +197,7 @@ class LabApp(SanitizedApp[int]):
         """Why an action of `target` is disabled now; "" if it is not."""
         if method == "do_next":
             method = guidance.next_step(self.view).action.partition("(")[0]
-        opens_again = method == "refresh_now" and self.session.other_closed
-        if (reason := self.session.why_read_only) is not None and method in CHANGING and not opens_again:
+        if (reason := self.session.why_read_only) is not None and method in CHANGING:
             return reason.sentence
         return getattr(target, "why_not", lambda *_: "")(method, parameters) or ""
 
@@ -428,13 +416,18 @@ class LabApp(SanitizedApp[int]):
 
         self.push_screen(DoctorScreen())
 
-    def action_refresh_now(self) -> None:
-        """Poll the cluster now; in place of a window that was closed, open the folder again."""
+    def action_refresh_now(self, *, late: bool = False) -> None:
+        """Poll the cluster now; in place of a window that was closed, or is `late` so, open the folder again."""
         if self.session.other_closed:
             self.save_answers()
+            self.first_pane = self.main.pane if self.main is not None else self.first_pane
             self.exit(return_code=OPEN_AGAIN)
-        else:
+        elif self.session.why_read_only is None:
             self.session.refresh()
+        elif late:
+            self.report(self.session.why_read_only)
+        else:  # the process that has the folder may be about to end
+            self.set_timer(ENDS_WITHIN_S, partial(self.action_refresh_now, late=True))
 
     def action_leave(self) -> None:
         """Leave; ask first if something would be lost."""

@@ -23,6 +23,7 @@ from textual.css.query import NoMatches
 from textual.driver import Driver
 from textual.events import Event, Key
 from textual.filter import LineFilter
+from textual.notifications import Notification
 from textual.screen import Screen
 from textual.theme import Theme
 from textual.widget import MountError, Widget
@@ -69,6 +70,18 @@ class _Output:
 
 
 _Result = TypeVar("_Result")
+
+
+class Notice(Notification):
+    """A notification that always has time left: Textual's timer never returns from an interval below 0."""
+
+    @property
+    def time_left(self) -> float:
+        return max(0.01, super().time_left)
+
+    @property
+    def has_expired(self) -> bool:
+        return super().time_left <= 0
 
 
 class SanitizedApp(App[_Result]):

@@ -104,8 +104,7 @@ class ShownCharts(msgspec.Struct, frozen=True, kw_only=True):
     """What the pane shows: the charts of each view that have data, and of each the one that is drawn."""
 
     name: str = "time"
-    four: Sequence[str] = ()
-    """The views whose charts are shown together; () for the current one alone."""
+    four: Sequence[str] = ()  # the views shown together; () for the current one alone
     charts: Mapping[str, Sequence[ChartSpec]] = {}
     drawn: Mapping[str, ChartSpec] = {}
     panels: Sequence[ChartSpec] = ()
@@ -291,15 +290,19 @@ class ChartsPane(Pane, containers.Container, can_focus=True):
             self._choose(*lines[at % len(lines)])
 
     def action_models(self) -> None:
-        """Show the next panel, else the next line alone; after the last one, all lines."""
+        """Show the next panel, else the next line with a chart here, alone; after the last one, all lines."""
         shown = self.shown
         if shown.spec is not None and shown.panels[1:]:
             after = shown.panels[(shown.panels.index(shown.spec) + 1) % len(shown.panels)]
             self._choose(after.measured[0].name, after)
         else:
-            choices = ("", *self.view.by_line)
-            now = choices.index(self._only) if self._only in choices else 0
-            self._only, self._line = choices[(now + 1) % len(choices)], ""
+            makes, here = self.view.by_line, shown.name
+            alone = [
+                line for line in makes if any(each.measured and each.view == here for each in makes[line]())
+            ]
+            at = [*makes].index(self._only) + 1 if self._only in makes else 0
+            self._only = next((line for line in [*makes][at:] if line in (alone or makes)), "")
+            self._line = ""
             self.on_resize()
 
     def _choose(self, name: str, panel: ChartSpec) -> None:

@@ -443,5 +443,5 @@ def _note(screen: FramedScreen, step: NextStep, styles: Roles, width: int) -> Te
 
 
 _RUNS = {"cancel_run", "end_after", "hold_run", "retry_run", "plan", "send", "fix", "override", "test_only"}
-CHANGING = _RUNS | {"edit", "start_copy", "export", "write_answer", "next_question", "refresh_now", "doctor"}
+CHANGING = _RUNS | {"edit", "start_copy", "export", "write_answer", "next_question", "doctor"}
 """Actions that change something, start a program or ask the cluster; disabled in a read-only folder."""
