@@ -340,6 +340,7 @@ def test_the_three_charts_of_a_study():
     twice[0].run.epochs[0].metrics["learning_rate"] = 0.0  # has no place on a logarithmic axis
     error, rates, batch = (each for each in catalogue(compute_results(twice)) if each.view == "training")
     assert tell_apart([series.name for series in error.series]) == ["run 8", "run 25"]
+    assert tell_apart(["net (CPUs 2), batch 64", "net"]) == ["CPUs 2, batch 64", "net"], "no bracket is left"
     assert sum(len(each.points) for each in rates.series) == 13
     assert batch.notes[0].endswith("at the usual batch per GPU: run 25.")
     assert batch.message == "Top-1 accuracy in validation: 63.0 % at a global batch of 128"

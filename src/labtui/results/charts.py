@@ -421,7 +421,7 @@ def interval_point(x: float, value: Interval, **look: Any) -> Point:
 
 def tell_apart(names: Sequence[str]) -> list[str]:
     """The names, each without the words that all of them share."""
-    parts = [re.split(r", | · | \(", name.removesuffix(")")) for name in names]
+    parts = [re.split(r"\)?, | · | \(", name.removesuffix(")")) for name in names]
     shared = set(parts[0]).intersection(*parts) if len(names) > 1 else set()
     kept = [[word for word in words if word not in shared] for words in parts]
     return [", ".join(mine) or name for mine, name in zip(kept, names, strict=True)]

@@ -59,8 +59,12 @@ class LogPane(SelectedRunPane, inherit_bindings=False):  # its own keys come bef
         tail.brief = self.screen.has_class("-narrow")
         path = self.app.session.log_path(line.run.token, self.stream) if line is not None else None
         tail.show_file(path, self.app.session.folder.path)
-        ended = line is not None and line.phase not in OPEN
-        tail.why_empty = "Nothing was printed here: press o." if ended else words.why_it_waits(view, line)
+        if line is None or line.phase in OPEN:
+            tail.why_empty = words.why_it_waits(view, line)
+        elif line.job is None and line.submission is not None:
+            tail.why_empty = f"This run has no log. {line.submission.sentence}".rstrip()
+        else:
+            tail.why_empty = "Nothing was printed here: press o."
         found, file = read_as(view, self.stream).items() if wide else (), tail.file
         rows = {at: file.shown_before(at) for at, _ in found}
         tail.read_as = {rows[at]: text + (f", line {at}" if rows[at] != at else "") for at, text in found}
