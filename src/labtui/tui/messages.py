@@ -20,12 +20,15 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from textual.app import App
 
 from labtui.domain import model, terminal_text
 from labtui.domain.errors import ExportError, LabError
+
+if TYPE_CHECKING:
+    from labtui.tui.app import LabApp
 
 
 class ScreenPrompter:
@@ -53,12 +56,22 @@ class ScreenPrompter:
         return None
 
     def show(self, app: App[Any], question: Any, answered: Callable[[str | None], None]) -> None:
-        """Push the modal for a question once no text is typed, and pass its answer to `answered`."""
-        from labtui.tui.screens.modals import prompt_screen
+        """Push the modal for a question once no text is typed, and pass its answer to `answered`.
+
+        The tour of the first start gives way to it, and begins again afterwards.
+        """
+        from labtui.tui.screens.modals import prompt_screen, show_tour
+
+        def begin_again(answer: str | None) -> None:
+            answered(answer)
+            show_tour(cast("LabApp", app))
 
         if app.focused is not None and app.focused.check_consume_key("a", "a"):  # a letter typed now is text
             app.notify(f"{question.host} asks a question: leave the text to answer it.")
             app.set_timer(1.0, partial(self.show, app, question, answered))
+        elif app.screen.has_class("-tour"):
+            app.screen.dismiss(None)
+            app.push_screen(prompt_screen(question), begin_again)
         else:
             app.push_screen(prompt_screen(question), answered)
 
