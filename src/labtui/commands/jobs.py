@@ -13,11 +13,10 @@ import msgspec
 
 from labtui.commands import options, terminal
 from labtui.commands.terminal import OpenLab, fields_of, print_json, print_table, run_row, say, say_error
+from labtui.domain import model, tuning
 from labtui.domain.errors import LabError, NotTrusted, failure
-from labtui.domain.model import SubmissionStatus, first_sentence
 from labtui.domain.run import MARKS, run_numbers
 from labtui.domain.state import UNANSWERED, LabState, SubmissionState
-from labtui.domain.tuning import distinguishing_words
 from labtui.results.numbers import ABSENT
 from labtui.slurm.job_evidence import live_jobs, without_outcome
 from labtui.slurm.states import end_reason, reason_words, waiting_reason
@@ -126,7 +125,7 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
         return
     names = view.edition.names if view.edition is not None else {}
     specs = [view.state.called(line.run, names) for line in view.runs.values()]
-    options = distinguishing_words([spec.tuning for spec in specs])
+    options = tuning.distinguishing_words([spec.tuning for spec in specs])
     several = len({spec.data_set for spec in specs}) > 1
     grid, below = [["run", "task", "name", "device", "batch/GPU", "state", "epochs", "", "job", "note"]], [""]
     for row, spec, words in zip(rows, specs, options, strict=True):
@@ -158,7 +157,7 @@ def _cause_and_advice(view: View, line: RunLine) -> tuple[str, str]:
     from labtui.tui.guidance import remedy, success_text
 
     run = line.run
-    if line.submission is not None and line.submission.status is SubmissionStatus.REFUSED:
+    if line.submission is not None and line.submission.status is model.SubmissionStatus.REFUSED:
         return line.submission.sentence, line.submission.hint
     if run.gpu_memory_ran_out:
         way, item = f"`labtui retry {run.run_id}` plans a smaller batch", line.submission
@@ -172,7 +171,7 @@ def _cause_and_advice(view: View, line: RunLine) -> tuple[str, str]:
         return "", ""
     for each in run.diagnosis[:1]:
         advice = remedy(view, line).reason
-        return (first_sentence(advice), "") if each.kind == "process-lost" else (each.text, advice)
+        return (model.first_sentence(advice), "") if each.kind == "process-lost" else (each.text, advice)
     return end_reason(line.job), ""
 
 
@@ -239,7 +238,7 @@ def also_ended(state: LabState, submission: SubmissionState, named: Sequence[int
 def _start_session(lab: OpenLab, tokens: Iterable[str]) -> None:
     """Start the session; wait for the connection if one of the submissions has left labtui's own queue."""
     lab.session.start()
-    if any(lab.state.submissions[token].status is not SubmissionStatus.WAITING for token in tokens):
+    if any(lab.state.submissions[token].status is not model.SubmissionStatus.WAITING for token in tokens):
         lab.wait_online()
 
 
@@ -265,7 +264,7 @@ def _show_cancel_commands(lab: OpenLab, args: argparse.Namespace, runs: Iterable
     for number in runs:
         item = lab.state.submissions[lab.state.runs[number].token]
         groups.append((f"{what} the job of run {number}", commands_of_cancel(lab.session, item, args.after)))
-        if item.job is None and item.status is not SubmissionStatus.WAITING:
+        if item.job is None and item.status is not model.SubmissionStatus.WAITING:
             say(f"Run {number} is being sent to Slurm: check first whether it has a job (`labtui queue`).")
         elif item.job is None:
             say(f"Run {number} is in labtui's own submission queue: there is no job to cancel.")

@@ -21,7 +21,6 @@ from labtui.domain.model import EpochSample, Program, Stream
 from labtui.domain.run import MARKS
 from labtui.domain.terminal_text import fitted_lines, printable
 from labtui.results import compute, grouping, measured, numbers
-from labtui.results.numbers import ABSENT, bounds_text, rate_text, with_half_width, with_uncertainty
 from labtui.results.report import notes_of_run, run_json, step_seconds
 from labtui.results.rows import ResultRow, is_step_time
 from labtui.slurm.values import job_id
@@ -204,10 +203,10 @@ def _steady_lines(row: ResultRow) -> list[str]:
     parts = []
     if row.epoch_seconds is not None:
         which = "by its rate" if row.from_rate else "after the first"
-        parts.append(f"{with_uncertainty(row, row.epoch_seconds)} s an epoch {which}")
+        parts.append(f"{numbers.with_uncertainty(row, row.epoch_seconds)} s an epoch {which}")
     if row.throughput is not None:
-        rate = rate_text(row.throughput)
-        between = bounds_text(numbers.shown_bounds(row, row.throughput), rate)
+        rate = numbers.rate_text(row.throughput)
+        between = numbers.bounds_text(numbers.shown_bounds(row, row.throughput), rate)
         parts.append(f"{rate}{f' ({between})' if between else ''} {row.configuration.unit}/s")
     return [", ".join(parts)] if parts else []
 
@@ -285,15 +284,15 @@ def _step_text(sample: EpochSample) -> str:
     """Milliseconds per step with uncertainty, ``1,120 ±10``, or as the log prints them if it has no step times."""
     step = step_seconds(sample)
     if step is None:
-        return ABSENT if sample.ms_per_step is None else f"{sample.ms_per_step:g}"
-    return with_half_width(1000 * step.value, 1000 * step.half_width)
+        return numbers.ABSENT if sample.ms_per_step is None else f"{sample.ms_per_step:g}"
+    return numbers.with_half_width(1000 * step.value, 1000 * step.half_width)
 
 
 def _metric_column(values: Sequence[float | None]) -> list[str]:
     """A metric with the decimals that the log prints, six at most; smaller numbers with an exponent."""
     places = max(len(f"{value or 0:.6f}".rstrip("0").partition(".")[2]) for value in values)
     form = ".4g" if any(0 < abs(value or 0) < 1e-6 for value in values) else f".{places}f"
-    return [ABSENT if value is None else format(value, form) for value in values]
+    return [numbers.ABSENT if value is None else format(value, form) for value in values]
 
 
 def _epoch_row(sample: EpochSample) -> list[str]:
@@ -302,7 +301,7 @@ def _epoch_row(sample: EpochSample) -> list[str]:
         str(sample.epoch),
         f"{time.value:.3f}",
         f"{time.lo:.3f} to {time.hi:.3f}",
-        ABSENT if sample.printed_seconds is None else f"{sample.printed_seconds} s",
-        ABSENT if sample.steps is None else str(sample.steps),
+        numbers.ABSENT if sample.printed_seconds is None else f"{sample.printed_seconds} s",
+        numbers.ABSENT if sample.steps is None else str(sample.steps),
         _step_text(sample),
     ]

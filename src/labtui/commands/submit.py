@@ -25,8 +25,7 @@ from labtui.lab.plan import CONTROLS, PlanOverrides, drafts_from, task_of
 from labtui.lab.plan_table import control_rows, rows_of, split_options
 from labtui.lab.run_choice import join
 from labtui.preflight.findings import overridden
-from labtui.slurm.states import sendable
-from labtui.slurm.values import number
+from labtui.slurm import states, values
 
 if TYPE_CHECKING:
     from labtui.preflight.findings import Finding
@@ -202,7 +201,7 @@ def _own_draft(lab: OpenLab, args: argparse.Namespace) -> SubmissionDraft:
 
 
 def _overrides(args: argparse.Namespace) -> PlanOverrides:
-    sizes = [number(word) for word in args.gpus.split(",")] if args.gpus else []
+    sizes = [values.number(word) for word in args.gpus.split(",")] if args.gpus else []
     gpus = tuple(size for size in sizes if size is not None) or None
     if None in sizes:
         raise failure("gpu-numbers")
@@ -334,7 +333,7 @@ def _settled(lab: OpenLab, state: LabState, tokens: list[str], *, wait: bool) ->
         return False
     waiting = [item for item in items if item.status is SubmissionStatus.WAITING]
     shut = {item.queue for item in waiting if item.sentence}
-    return not waiting or (not wait and sendable(state, lab.session.profile, shut) is None)
+    return not waiting or (not wait and states.sendable(state, lab.session.profile, shut) is None)
 
 
 def _submission_row(state: LabState, token: str) -> dict[str, Any]:

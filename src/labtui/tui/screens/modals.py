@@ -9,13 +9,12 @@ from typing import Any, ClassVar, TypeVar
 
 from rich.table import Table
 from rich.text import Text
-from textual import events, on
+from textual import events, on, system_commands
 from textual.app import ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen, Screen
-from textual.system_commands import SystemCommandsProvider
 from textual.widgets import Button, Footer, Input, Static
 
 from labtui.cluster.local_files import expand_home
@@ -274,7 +273,7 @@ class Palette(CommandPalette):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+q", "app.leave", show=False)]
 
 
-class Actions(SystemCommandsProvider):
+class Actions(system_commands.SystemCommandsProvider):
     """The palette's entries in their own order, not by the alphabet."""
 
     async def discover(self) -> Hits:

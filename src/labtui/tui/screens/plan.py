@@ -14,8 +14,7 @@ from textual import binding, message, on, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.css.query import NoMatches
-from textual.widgets import Button, DataTable, Digits, OptionList, Static
-from textual.widgets.option_list import Option
+from textual.widgets import Button, DataTable, Digits, OptionList, Static, option_list
 
 from labtui.domain.errors import LabError
 from labtui.domain.model import plural
@@ -200,7 +199,7 @@ class PlanScreen(FramedScreen):
         prompt = partial(plan_words.finding_text, self.plan, styles=styles, width=width)
         options.display = bool(found)
         with self.prevent(OptionList.OptionHighlighted):
-            options.set_options(Option(prompt(each, chosen=each == chosen)) for each in found)
+            options.set_options(option_list.Option(prompt(each, chosen=each == chosen)) for each in found)
             options.highlighted = found.index(chosen) if chosen is not None else None
 
     @on(DataTable.CellHighlighted)

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from rich.text import Text
-from textual import on, widget
+from textual import on, screen, widget
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.screen import Screen
 from textual.widgets import Button, Footer, Input, Label, Select, Static
 
 from labtui.domain.errors import LabError, UsageError
@@ -32,7 +31,7 @@ PRACTICE: Literal["practice"] = "practice"
 """The wizard's result if the student wants to practise first."""
 
 
-class WizardScreen(Screen[None]):
+class WizardScreen(screen.Screen[None]):
     """The form. Nothing is written until the folder is made, and no secret ever is."""
 
     app: "WizardApp"
@@ -170,5 +169,5 @@ class WizardApp(themes.SanitizedApp[Path | Literal["practice"] | None]):
         self.place = place
         self.prompter = messages.ScreenPrompter()
 
-    def get_default_screen(self) -> Screen[Any]:
+    def get_default_screen(self) -> screen.Screen[Any]:
         return WizardScreen()

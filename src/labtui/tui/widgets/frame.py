@@ -15,9 +15,8 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, HorizontalGroup, Vertical
 from textual.screen import Screen
-from textual.widgets import Footer, OptionList, Static
+from textual.widgets import Footer, OptionList, Static, option_list
 from textual.widgets._footer import FooterKey
-from textual.widgets.option_list import Option
 
 from labtui.domain.terminal_text import joined
 from labtui.tui import format as words
@@ -219,7 +218,7 @@ class TaskList(OptionList):
         if sum(text.plain.count("\n") + 1 for text in texts) > self.size.height:
             texts = [task_text(row, view, styles, width) for row in rows]
         with self.prevent(OptionList.OptionHighlighted):
-            self.set_options(Option(text, id=name) for name, text in zip(ids, texts, strict=True))
+            self.set_options(option_list.Option(text, id=name) for name, text in zip(ids, texts, strict=True))
             self.highlighted = ids.index(view.task_id) if view.task_id in ids else None
         self._shown = shown
 
