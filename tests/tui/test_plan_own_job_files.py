@@ -91,7 +91,8 @@ async def test_a_changed_script_is_checked_again_and_a_job_file_that_is_gone_giv
         session.feed(planned("lt000000000000000ff1", screen.plan.task_id, 9, spec(gpus=2)))
         await until(pilot, lambda: "Submitted after this plan was opened: run 9." in text_of(app))
         drafts = screen.plan.drafts
-        await pilot.press("J", "3")
+        await press(pilot, "J", then=lambda: chooses(app) and app.screen.is_active)
+        await press(pilot, "3", then=lambda: screen.plan.job_file is not None)
         path.unlink()
         screen.recompute()
         await until(pilot, lambda: "cannot be read" in text_of(app))
