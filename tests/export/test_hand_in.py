@@ -16,7 +16,7 @@ from labtui.export import contents as contents_module
 from labtui.export import drawing, export_lab, lab_plots
 from labtui.export import pages as pages_module
 from labtui.export.documents import _json_value, chart_height, pdf, picture_size
-from labtui.export.drawing import PRACTICE_LINE, chart_rows, chart_style, chart_text, rows_of, split_lines
+from labtui.export.drawing import PRACTICE_LINE, chart_rows, chart_style, chart_text, rows_of
 from labtui.export.hand_in import Listing, Paragraph, Picture
 from labtui.export.markdown import blocks_of, own_part
 from labtui.export.pages import AS_BARS, default_pages, hand_in
@@ -24,7 +24,7 @@ from labtui.export.plots import figure_of, pictures, place_labels
 from labtui.export.tables import readings_table, source_rows, title_facts
 from labtui.lab.edition import HandInPage
 from labtui.results.catalogue import by_line, catalogue, job_gpu_chart, lab_charts
-from labtui.results.charts import ChartSpec, Point, Series, make_chart, with_log_axes
+from labtui.results.charts import ChartSpec, Point, Series, make_chart, split_lines, with_log_axes
 from labtui.results.compute import compute_results
 from labtui.results.cost import RunUtilization
 from labtui.results.measured import run_notes, val_accuracy

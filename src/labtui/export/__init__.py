@@ -80,12 +80,11 @@ def export_lab(
     work["results.json"] = lambda: f"{json_text(contents.measurements.json_of(contents.results))}\n"
     work["results.csv"] = partial(tables.csv_text, contents.results)
     work["results.md"] = partial(tables.markdown_text, contents.named, stamp)
-    written = write_files(work, out or lab.path, lab.path if out is None else None, told)
+    target = out or lab.path
+    written = write_files(work, target, lab.path if out is None else None, told)
     kept = (f"{path.name} is the one that you had changed." for path in written if _KEPT in path.stem)
     others = {*DECKS.values(), *REPORTS.values()} - work.keys()
-    old = (
-        f"{name} is of an earlier export." for name in sorted(others) if ((out or lab.path) / name).exists()
-    )
+    old = (f"{name} is of an earlier export." for name in sorted(others) if (target / name).exists())
     notes = (*kept, *old, *notes)
     known = {use.run.job_id for use in contents.measurements.uses if use.steady is not None}
     if plots and (jobs := {use.run.job_id for use in contents.measurements.uses} - known):
@@ -170,15 +169,11 @@ def drawings(
 def lab_plots(measurements: Measurements, results: Results) -> tuple[ChartSpec, ...]:
     """Every chart of a lab or of some logs once: those of the runs, then of each job whose GPU utilisation is known."""
     charts = list(catalogue.lab_charts(results))
-    known = {
-        use.run.source for use in measurements.uses if use.steady is not None and use.run.mark != "small"
-    }
-    shown = (use for use in measurements.uses if use.run.source in known)
-    for source, uses in measured.grouped(shown, lambda use: use.run.source).items():
+    for source, uses in measured.grouped(measurements.uses, lambda use: use.run.source).items():
+        if all(use.steady is None or use.run.mark == "small" for use in uses):
+            continue
         run, name = uses[0].run, Path(source).name
-        rows = (
-            (row.name, row.devices) for row in results.rows if any(use.run in row.members for use in uses)
-        )
+        rows = [(r.name, r.devices) for r in results.rows if any(use.run in r.members for use in uses)]
         told = (", ".join(dict.fromkeys(texts)) for texts in zip(*rows, strict=True))
         of = ", ".join([f"job {run.job_id}" if run.job_id else name, " on ".join(told)])
         chart = catalogue.job_gpu_chart(measurements.samples[source], of)

@@ -18,7 +18,7 @@ from PIL import Image
 from labtui.domain.errors import failure
 from labtui.export import drawing, markdown, plots
 from labtui.export.hand_in import Answer, Block, Document, Listing, Page, Picture, Run, plain
-from labtui.results.charts import ChartSpec
+from labtui.results.charts import ChartSpec, split_lines
 from labtui.results.numbers import Table
 
 NOTE_SIZE = 14
@@ -149,12 +149,10 @@ def column_width(columns: int) -> float:
 def _least_height(spec: ChartSpec) -> float:
     if spec.x_axis == "names":
         return max(1.5, 0.8 + (0.29 if spec.kind == "bars" else 0.53) * len(spec.x_ticks))
-    parts = drawing.split_lines(spec)  # else the names of many lines stand above each other
-    return (
-        2.0 * drawing.rows_of(parts)
-        if len(parts) > 1
-        else max(3.4 if spec.over_time else 2.6, 0.8 + 0.3 * len(spec.measured))
-    )
+    parts = split_lines(spec)  # else the names of many lines stand above each other
+    if len(parts) > 1:
+        return 2.0 * drawing.rows_of(parts)
+    return max(3.4 if spec.over_time else 2.6, 0.8 + 0.3 * len(spec.measured))
 
 
 def answers_of(page: Page) -> list[Answer]:

@@ -118,9 +118,6 @@ def chart_text(spec: ChartSpec) -> str:
     return numbers.clean(". ".join([spec.title + mark_words(spec.mark), *parts]), 1000)
 
 
-split_lines = charts.split_lines
-
-
 def is_panel(spec: ChartSpec) -> bool:
     """Whether a chart is one of several panels."""
     return any(each.role == "other" for each in spec.series)
@@ -166,7 +163,9 @@ def widths(specs: Sequence[ChartSpec]) -> list[float]:
         least, plot = (2.4, 0.6 + 0.45 * count) if spec.kind == "bars" else (3.1, 2.4)
         names = map(inches, spec.names if spec.measured[1:] and shows_names(spec, specs[0]) else [""])
         heading = 0.4 + 1.1 * inches(numbers.clean(spec.y_title), 17)  # of a plot it stands right of the axis
-        found.append(max(least, plot + max(names), heading) if len(split_lines(spec)) == 1 else math.inf)
+        found.append(
+            max(least, plot + max(names), heading) if len(charts.split_lines(spec)) == 1 else math.inf
+        )
     return found
 
 

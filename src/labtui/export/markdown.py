@@ -130,8 +130,7 @@ def _blocks(node: SyntaxTreeNode, level: int, pictures: Pictures) -> Iterable[Bl
             inside = min(level + 1, 4)
             blocks = [block for child in item.children for block in _blocks(child, inside, pictures)]
             if blocks and isinstance(blocks[0], Paragraph):
-                mark = f"{number}." if kind == "ordered_list" else "•"
-                blocks[0] = replace(blocks[0], bullet=mark)
+                blocks[0] = replace(blocks[0], bullet=f"{number}." if kind == "ordered_list" else "•")
             yield from blocks
     elif kind in ("fence", "code_block"):
         language = (node.info or "").split()[:1]

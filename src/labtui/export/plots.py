@@ -18,7 +18,8 @@ from msgspec.structs import replace
 
 from labtui.domain.terminal_text import joined
 from labtui.export import drawing
-from labtui.export.drawing import DASHES, bounds, split_lines
+from labtui.export.drawing import DASHES, bounds
+from labtui.results import charts
 from labtui.results.charts import ChartSpec, Point, Series, has_bar, line_pieces, looks, spread, value_text
 from labtui.results.numbers import clean, in_digits_of, tick_texts
 
@@ -108,7 +109,7 @@ def figure_of(specs: Sequence[ChartSpec], width: float, height: float) -> Any:
     ratios = drawing.widths(specs) if len(specs) > 1 else [1.0]
     places = figure.subfigures(1, len(specs), squeeze=False, width_ratios=ratios)
     for spec, place in zip(specs, places.flat, strict=True):
-        if len(parts := split_lines(spec)) > 1:
+        if len(parts := charts.split_lines(spec)) > 1:
             _draw_panels(place, spec, parts)
         else:
             _draw(place.subplots(), spec, named=drawing.shows_names(spec, specs[0]))

@@ -22,11 +22,11 @@ from pptx.util import Emu, Inches, Pt
 
 from labtui.export import documents, drawing
 from labtui.export.documents import BOTTOM, GUTTER, LEFT, TOP
-from labtui.export.drawing import WIDTH, inches, rows_of, split_lines
+from labtui.export.drawing import WIDTH, inches, rows_of
 from labtui.export.hand_in import Answer, Block, CodeLine, Document, Listing, Page, Paragraph, Run, plain
 from labtui.export.markdown import PNG_DPI, formula_picture, run_text
 from labtui.export.powerpoint_charts import Box, add_chart
-from labtui.results.charts import ChartSpec
+from labtui.results.charts import ChartSpec, split_lines
 from labtui.results.numbers import Table, clean
 
 _KICKER, _MARK, _FACTS = 10, 11, 20
@@ -205,8 +205,7 @@ class _Slides:
         head = 0.1 + 0.27 * max(documents.line_count(each.heading, wide, drawing.TEXT_SIZE) for each in parts)
         for at, each in enumerate(parts):
             place = (LEFT + wide * (at % columns), top + high * (at // columns), wide - 0.08, high - 0.08)
-            x_label = spec.x_label if at == columns * (rows - 1) else ""  # on one panel only
-            shown = replace(each, x_label=x_label)
+            shown = replace(each, x_label=spec.x_label if at == columns * (rows - 1) else "")  # on one panel
             self.chart(shown, place, named=drawing.names_panel(each, parts), head=head)
         self.y += height - 0.4
 
@@ -256,9 +255,8 @@ class _Slides:
         if any(not isinstance(block, Paragraph) or block.style == "formula" for block in blocks):
             for at, block in enumerate(blocks):
                 leading = len(list(itertools.takewhile(_leads, blocks[at:])))  # they stay with what follows
-                self.ensure_room(
-                    sum(map(documents.block_height, blocks[at : at + leading + 1])) * (leading > 0)
-                )
+                together = blocks[at : at + leading + 1] if leading else []
+                self.ensure_room(sum(map(documents.block_height, together)))
                 self.add_block(block)
         elif columns:
             for at in range(0, len(answers), columns):
@@ -296,19 +294,17 @@ class _Slides:
 
     def add_table(self, block: Table) -> None:
         """A table, split between rows where it is longer than the slide; a short one stays in one piece."""
-        most = (
-            18 if len(block.rows) <= 8 and len(block.headings) <= 7 else 14 if len(block.rows) <= 20 else 11
-        )
+        rest = list(block.rows)
+        most = 18 if len(rest) <= 8 and len(block.headings) <= 7 else 14 if len(rest) <= 20 else 11
         fits = {size: _column_widths(block, size) for size in (18, 14, 11) if size <= most}
         whole = (at for at, wide in fits.items() if all(_row_lines(r, wide, at) == 1 for r in block.rows))
-        size = next(whole, 11 if len(block.rows) > 12 else most)  # the largest at which no row wraps
+        size = next(whole, 11 if len(rest) > 12 else most)  # the largest at which no row wraps
         high, widths = size * 1.55 / 72, fits[size]
         heads = high * (1 + bool(block.groups))
         heights = [high * _row_lines(row, widths, size) for row in block.rows]
         # note and warnings stay with the last rows
         note = (0.3 + _GAP) * bool(block.note) + 0.4 * len(self.page.warnings) * (not self.page.answered)
         self.ensure_room(heads + note + (sum(heights) if len(heights) <= 12 else 3 * high))
-        rest = list(block.rows)
         while rest:
             count = _count_fitting(heights, BOTTOM - note - self.y - heads)
             if count < len(rest):

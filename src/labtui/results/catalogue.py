@@ -76,9 +76,8 @@ def catalogue(results: Results, *, model: str | None = None, repeats: bool = Fal
     `repeats`: of many runs over epochs, all that repeat one another are drawn.
     """
     there = networks(results)
-    return with_unique_keys(
-        _charts(results, there[0] if model is None and len(there) == 1 else model, repeats)
-    )
+    only = there[0] if model is None and len(there) == 1 else model
+    return with_unique_keys(_charts(results, only, repeats))
 
 
 def lab_charts(results: Results) -> tuple[ChartSpec, ...]:
@@ -258,9 +257,8 @@ def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpe
             told = run_fields(run, curve.metric)
             points = (Point(x=at, y=y, label=percent_text(y), line=of, **told) for at, y, of in curve.points)
             end = ", validation" if curve.validation else ", training" if len(curves) > 1 else ""
-            drawn.append(
-                (curve.validation, replace(line, name=line.name + end + _stopped(run), points=tuple(points)))
-            )
+            named = replace(line, name=line.name + end + _stopped(run), points=tuple(points))
+            drawn.append((curve.validation, named))
     series = [each for _, each in drawn]
     validated = [each for validation, each in drawn if validation]
     as_long = len({each.points[-1].x for each in series}) == 1
@@ -407,6 +405,5 @@ def job_gpu_chart(samples: Sequence[GpuSample], of: str = "") -> ChartSpec:
         means = (map(statistics.fmean, zip(*piece, strict=True)) for piece in pieces)
         points = tuple(Point(x=x, y=y) for x, y in means)
         series.append(Series(name=mine[-1].name, points=points, group=mine[-1].node, hue=at % specs.HUES))
-    return make_chart(
-        "gpu-utilization", [each for each in series if each.points], key=f"gpu-utilisation-{slug(of)}", of=of
-    )
+    shown = [each for each in series if each.points]
+    return make_chart("gpu-utilization", shown, key=f"gpu-utilisation-{slug(of)}", of=of)

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import Interval
 from labtui.domain.run import Mark
+from labtui.results.measured import grouped
 from labtui.results.numbers import clean, percent_text, three_digits, tick_text
 from labtui.results.rows import LawFit, law_speedup
 
@@ -286,8 +287,7 @@ def with_curves(spec: ChartSpec) -> ChartSpec:
 def _curve(fit: LawFit, last: float) -> Iterable[Point]:
     steps = max(1, min(int(last - 1) * 4, 120))
     for n in (1 + step * (last - 1) / steps for step in range(steps + 1)):
-        speedup = law_speedup(fit.law, fit.serial_fraction.value, n)
-        if speedup is not None:
+        if (speedup := law_speedup(fit.law, fit.serial_fraction.value, n)) is not None:
             yield Point(x=n, y=speedup)
 
 
@@ -321,9 +321,7 @@ def split_lines(spec: ChartSpec, most: int = 12) -> list[ChartSpec]:
 
     A chart of few lines, or of more than `most` groups, is its only panel.
     """
-    groups: dict[str, list[Series]] = {}
-    for series in spec.measured:
-        groups.setdefault(series.group or series.short or series.name, []).append(series)
+    groups = grouped(spec.measured, lambda each: each.group or each.short or each.name)
     few = len(spec.measured) <= MAX_LINES or spec.x_axis == "batch" or spec.family in WHOLE_TRAINING
     if spec.kind != "lines" or few or not 1 < len(groups) <= most:
         return [spec]

@@ -120,11 +120,9 @@ def run_utilization(run: MeasuredRun, samples: Sequence[GpuSample]) -> RunUtiliz
     n_gpus, stands_in = run.run.n_gpus or 0, ("device", "cpu") in run.run.tuning  # a CPU device for each GPU
     if stands_in or not n_gpus or not samples or all(each.ended_at is None for each in run.run.epochs[1:]):
         return None
-    load: dict[int, list[float]] = {}
-    for sample in samples_in_epochs(samples, run.run.epochs, n_gpus=None):
-        if sample.utilization is not None:
-            load.setdefault(sample.index, []).append(sample.utilization)
-    busy = [each for index, found in load.items() if index < n_gpus for each in found]
+    inside = samples_in_epochs(samples, run.run.epochs, n_gpus=None)
+    load = [(sample.index, sample.utilization) for sample in inside if sample.utilization is not None]
+    busy = [share for index, share in load if index < n_gpus]
     steady = statistics.fmean(busy) if len(busy) >= MIN_SAMPLES * n_gpus else None
-    standing_by = sum(index >= n_gpus and not any(found) for index, found in load.items())
-    return RunUtilization(run=run, steady=steady, standing_by=standing_by)
+    standing_by = {index for index, _ in load if index >= n_gpus} - {index for index, share in load if share}
+    return RunUtilization(run=run, steady=steady, standing_by=len(standing_by))

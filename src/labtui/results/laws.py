@@ -97,9 +97,8 @@ def _fit_rows(law: Law, rows: Sequence[ResultRow]) -> LawFit:
 
 def best_fits(fits: Iterable[LawFit]) -> list[LawFit]:
     """For each line the fit of the law that is nearest to what was measured; Amdahl's of equals."""
-    return [
-        min(each, key=lambda fit: fit.misfit) for each in grouped(fits, lambda fit: fit.baseline).values()
-    ]
+    lines = grouped(fits, lambda fit: fit.baseline).values()
+    return [min(each, key=lambda fit: fit.misfit) for each in lines]
 
 
 def _remarks(share: Interval, rows: Sequence[ResultRow]) -> Iterable[str]:

@@ -61,14 +61,13 @@ def scaling_lines(rows: Sequence[ResultRow]) -> tuple[ScalingLine, ...]:
     Where other rows of a model vary the GPU count, its single rows (the sequential run with its small batch) are left
     out: they belong to the comparison of CPU and GPU, or of tunings. Those of a student's own scripts are shown.
     """
-    gathered: dict[tuple[object, ...], list[ResultRow]] = {}
-    for row in rows:
-        if not row.n_gpus or row.contradicted or row.configuration.control:
-            continue
-        baseline = row.baseline and row.baseline.configuration
-        key = (bool(row.mark), row.model, row.configuration.framework, baseline or row.configuration.work_key)
-        gathered.setdefault(key, []).append(row)
-    lines = list(map(_line, gathered.values()))
+
+    def work(row: ResultRow) -> tuple[object, ...]:
+        mine, baseline = row.configuration, row.baseline and row.baseline.configuration
+        return (bool(row.mark), row.model, mine.framework, baseline or mine.work_key)
+
+    found = (row for row in rows if row.n_gpus and not (row.contradicted or row.configuration.control))
+    lines = list(map(_line, grouped(found, work).values()))
     scaling = {line.last.model for line in lines if len(line.rows) > 1 or line.last.apart_by}  # or are tuned
     own = [line for line in lines if "script" in dict(line.last.configuration.tuning)]
     shown = [line for line in lines if len(line.rows) > 1 or line in own or line.last.model not in scaling]

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any
 
 from msgspec.structs import replace
@@ -11,7 +12,7 @@ from labtui.results import charts as specs
 from labtui.results import grouping, messages, numbers, scaling
 from labtui.results.charts import ChartSpec, Point, Series, interval_point, make_chart
 from labtui.results.cost import training_hours_text
-from labtui.results.measured import longest, policy
+from labtui.results.measured import grouped, longest, policy
 from labtui.results.numbers import percent_text, rate_text, ratio_text, seconds_text, shown_bounds
 from labtui.results.rows import ResultRow, Results, tell_rows_apart, with_rows
 from labtui.results.scaling import Outlook, ScalingLine, lost_efficiency, scaling_lines
@@ -176,14 +177,12 @@ _MAX_NAMED, _MAX_LABEL = 8, 32
 
 def tuned_charts(rows: Sequence[ResultRow]) -> Iterator[ChartSpec]:
     """Throughput of runs of one network on the same GPUs and data that differ in tuning or batch, as bars."""
-    groups: dict[tuple[object, ...], list[ResultRow]] = {}
-    for row in rows:
-        if row.throughput is not None and row.n_gpus and not (row.contradicted or row.configuration.control):
-            work = (row.model, row.configuration.framework, row.configuration.data_set, row.n_gpus)
-            groups.setdefault(work, []).append(row)
+    told = (row for row in rows if row.throughput is not None and row.n_gpus)
+    sound = (row for row in told if not (row.contradicted or row.configuration.control))
+    work = attrgetter("model", "configuration.framework", "configuration.data_set", "n_gpus")
     tuned = [
         found
-        for found in groups.values()
+        for found in grouped(sound, work).values()
         if (len({row.configuration.tuning for row in found}) > 1 or len(found) >= _MIN_TUNED)
         and (len(found) <= _MAX_NAMED or max(map(len, messages.tuning_labels(found))) <= _MAX_LABEL)
     ]

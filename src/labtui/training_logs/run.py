@@ -396,9 +396,8 @@ class OpenRun(msgspec.Struct):
         notes: dict[int, str] = {}
         for number, timed in self.records.epochs.items() if self.epochs else ():
             if timed.count == 1 and (printed := self.epochs.get(number)) is not None:
-                notes |= spans.times_apart(
-                    number, (timed.seconds, timed.line), (printed.seconds, printed.line)
-                )
+                both = (timed.seconds, timed.line), (printed.seconds, printed.line)
+                notes |= spans.times_apart(number, *both)
         return notes
 
     def _contradicted_images(self, samples: tuple[EpochSample, ...]) -> str:

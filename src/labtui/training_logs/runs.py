@@ -36,9 +36,8 @@ def compiled(text: str) -> re.Pattern[str]:
 OPTIONS: dict[str, list[str]] = _FILE["options"]
 RECORDS: dict[str, list[str]] = _FILE["records"]
 PROGRAM: dict[str, str] = _FILE["program"]
-EXPRESSIONS = {
-    name: compiled(text if isinstance(text, str) else "|".join(text)) for name, text in _FILE["lines"].items()
-}
+_LINES = ((name, [one] if isinstance(one, str) else one) for name, one in _FILE["lines"].items())
+EXPRESSIONS = {name: compiled("|".join(parts)) for name, parts in _LINES}
 _GRAVITY = ("unfinished", "completed", "failed", "oom", "cancelled", "time-limit")
 
 
