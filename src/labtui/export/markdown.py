@@ -151,9 +151,8 @@ def _formula(node: SyntaxTreeNode) -> Paragraph:
 
 def _table(node: SyntaxTreeNode, pictures: Pictures) -> Table | Listing:
     lines = [line.children for part in node.children for line in part.children]
-    headings, *rows = [
-        tuple("".join(map(run_text, _runs(cell, pictures))) for cell in line) for line in lines
-    ]
+    texts = [["".join(map(run_text, _runs(cell, pictures))) for cell in line] for line in lines]
+    headings, *rows = map(tuple, texts)
     if len(headings) > MAX_COLUMNS:
         return Listing(tuple(CodeLine(" | ".join(row)) for row in (headings, *rows)))
     numeric = tuple("right" in str(cell.attrs.get("style", "")) for cell in lines[0])

@@ -33,9 +33,7 @@ WIDTH, HEIGHT, TITLE = 13.333, 7.5, 26.0
 """The size of a plot in inches, and of its title in points."""
 
 
-def pictures(
-    spec: ChartSpec, formats: Iterable[Format] = ("png",), *, stamp: str = ""
-) -> dict[Format, bytes]:
+def pictures(spec: ChartSpec, formats: Iterable[Format] = ("png",), stamp: str = "") -> dict[Format, bytes]:
     """A plot with the message as its title, in each format; the same data gives the same bytes."""
     with drawing.chart_style():
         # a title that only says what is drawn stands there once

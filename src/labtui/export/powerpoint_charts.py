@@ -6,7 +6,6 @@ What python-pptx lacks is written as XML here: error bars, logarithmic axes, mov
 import copy
 import itertools
 import math
-from collections.abc import Mapping
 from typing import Any
 
 from pptx.chart.data import CategoryChartData, XyChartData
@@ -345,7 +344,7 @@ def _draw_ideal(native: Any, count: int, wide: float, whole: float) -> None:
 
 
 def _name_bars(
-    plot: Any, spec: ChartSpec, texts: Mapping[str, str], bar: float, *, share: float, box: Box
+    plot: Any, spec: ChartSpec, texts: dict[str, str], bar: float, *, share: float, box: Box
 ) -> None:
     """Put these texts right of the last bars, which are `bar` inches wide; a 1 is `share` points high."""
     lines, seen = spec.measured, looks(spec.measured)

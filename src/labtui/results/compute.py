@@ -44,7 +44,7 @@ def compute_results(
 
 def measure(run: MeasuredRun) -> ResultRow:
     """Times and rates of one run from its log alone, as `compute_results` of that log gives them."""
-    return _measure(configuration_of(run, None, run.source), (run,))
+    return _measure(configuration_of(run, None, run.source, insist=False), (run,))
 
 
 def own_rows(results: Results) -> tuple[tuple[MeasuredRun, ResultRow], ...]:
@@ -237,8 +237,7 @@ def _with_baseline(row: ResultRow, baseline: ResultRow | None) -> ResultRow:
     n, speedup = row.n_gpus, _ratio(row, baseline) if baseline is not None and row.is_measured else None
     if baseline is None or not n or speedup is None:
         return row
-    if row.is_baseline:
-        speedup = Interval.exact(1.0)
+    speedup = Interval.exact(1.0) if row.is_baseline else speedup
     efficiency = speedup.scaled(1 / n)
     row = replace(row, speedup=speedup, efficiency=efficiency, karp_flatt=laws.karp_flatt(speedup, n))
     # The factors must multiply to exactly the efficiency, so the second is derived from the first.

@@ -123,9 +123,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
 def devices(n_gpus: int | None, *, cpu: str = "the CPU", unknown: str = "an unknown device") -> str:
     """The devices of a training in words: ``2 GPUs``."""
-    if not n_gpus:
-        return unknown if n_gpus is None else cpu
-    return plural(n_gpus, "GPU")
+    none = unknown if n_gpus is None else cpu
+    return plural(n_gpus, "GPU") if n_gpus else none
 
 
 def reading_order(configuration: Configuration) -> tuple[object, ...]:
@@ -199,9 +198,7 @@ def group_runs(
     return {each: groups[each] for each in sorted(groups, key=reading_order)}, tuple(left_out)
 
 
-def configuration_of(
-    run: MeasuredRun, images: int | None, apart: str, *, insist: bool = False
-) -> Configuration:
+def configuration_of(run: MeasuredRun, images: int | None, apart: str, *, insist: bool) -> Configuration:
     """The configuration of a run; `images` are the given ones per epoch, `apart` is used if the run is unknown.
 
     `insist`: the given images count even where steps and batch contradict them. That of a program without epochs has

@@ -65,7 +65,7 @@ def report_text(
     """
     cited, table = results.rows if sources else (), _answer(results.rows, width)
     signs = [meaning for sign, meaning in SIGNS.items() if sign in table]
-    sections = {
+    sections: dict[str, Iterable[str]] = {
         "CPU against GPU (acceleration, not scaling)": _accelerations(results),
         "Laws": messages.law_lines(results.fits),
         "Scaling": scaling_sentences(results),
@@ -80,7 +80,7 @@ def report_text(
         _section("All epochs but the first", signs, width, table),
         _section("Each run by itself", (), width, _answer(own, width)),
         *_programs(results, width),
-        *(_section(title, lines, width) for title, lines in sections.items()),
+        *(_section(title, [*lines], width) for title, lines in sections.items()),
     ]
     return "\n".join(filter(None, texts))
 
@@ -106,27 +106,24 @@ def _section(title: str, lines: Sequence[str], width: int | None, table: str = "
     return "".join(f"{line}\n" for line in told if line)
 
 
-def _accelerations(results: Results) -> list[str]:
-    lines = []
+def _accelerations(results: Results) -> Iterable[str]:
     for row in results.measured:
         if row.acceleration is not None:
             shown, printed = ratio_text(row.acceleration), row.printed_acceleration
             plain = "" if printed is None else f"as printed {ratio_text(printed)}"
             more = "; ".join(filter(None, (bounds_text(row.acceleration, shown), plain)))
             ratio = f"{shown} times as fast as the CPU"
-            lines.append(f"{clean(row.model)}: one GPU is {ratio}{f' ({more})' if more else ''}.")
-    return lines
+            yield f"{clean(row.model)}: one GPU is {ratio}{f' ({more})' if more else ''}."
 
 
-def scaling_sentences(results: Results) -> list[str]:
+def scaling_sentences(results: Results) -> Iterable[str]:
     """What each doubling of the GPUs gained."""
-    lines = []
     for line in scaling.scaling_lines(results.measured):
         told = [(row.n_gpus, row.doubling_gain) for row in line.rows if row.doubling_gain]
         gains = ", ".join(f"{n_gpus} GPUs {100 * gain.value:+.0f} %" for n_gpus, gain in told)
         said = f"{line.last.configuration.unit} per second gained by doubling the GPUs (100 % is ideal): {gains}."
-        lines += [f"{clean(line.rows[0].name)}: {said}"] if gains else []
-    return lines
+        if gains:
+            yield f"{clean(line.rows[0].name)}: {said}"
 
 
 def losses_text(
@@ -180,20 +177,19 @@ def use_sentence(use: RunUtilization, row: ResultRow) -> str:
     return f"{clean(row.label)}{job}: {percent_text(use.steady)} busy after the first epoch{idle}."
 
 
-def cost_lines(cost: LabCost | None) -> list[str]:
+def cost_lines(cost: LabCost | None) -> Iterable[str]:
     """GPU-hours of the lab and of each task; nothing when no job used the cluster."""
     if cost is None or not cost.total.jobs:
-        return []
+        return
     total, jobs = cost.total, plural(cost.total.jobs, "job")
-    lines = [f"lab: {total.allocated:.2f} allocated, {total.used:.2f} used by training, {jobs}"]
+    yield f"lab: {total.allocated:.2f} allocated, {total.used:.2f} used by training, {jobs}"
     if total.used > total.allocated:
-        lines.append("More is used than allocated: job files do not ask Slurm for the GPUs of their runs.")
+        yield "More is used than allocated: job files do not ask Slurm for the GPUs of their runs."
     if cost.practice:
-        lines.append("With a fast clock, start-up takes more of these hours than on a real cluster.")
+        yield "With a fast clock, start-up takes more of these hours than on a real cluster."
     for task, each in sorted(cost.tasks.items(), key=lambda item: (not item[0], natural_key(item[0]))):
         name = f"task {clean(task)}" if task else "own jobs"
-        lines.append(f"{name}: {each.allocated:.2f} allocated, {each.used:.2f} used")
-    return lines
+        yield f"{name}: {each.allocated:.2f} allocated, {each.used:.2f} used"
 
 
 # --------------------------------------------------------------------------- JSON

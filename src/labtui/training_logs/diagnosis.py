@@ -37,9 +37,8 @@ class ErrorPattern(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 _FILE = decode.own_toml(__file__, "errors.toml")
-RULES = tuple(
-    decode.convert(row | {"pattern": re.compile(row["pattern"])}, ErrorPattern) for row in _FILE["errors"]
-)
+_ROWS = (row | {"pattern": re.compile(row["pattern"])} for row in _FILE["errors"])
+RULES = tuple(decode.convert(row, ErrorPattern) for row in _ROWS)
 WITHOUT_GPU = next(rule for rule in RULES if rule.without_gpu)
 """The error text of a training on the CPU, whatever it asked for."""
 _NEAR: tuple[str, ...] = (*_FILE["suspect"], *(word for rule in RULES for word in rule.near))

@@ -181,7 +181,7 @@ class Forms:
 
 
 def _read_records(text: str, line: LogLine) -> Sequence[Said] | None:
-    records = spans.read_records(text)
+    records = [*spans.read_records(text)]
     return [said for record in records for said in spans.said_of(line.number, record)] if records else None
 
 

@@ -213,11 +213,9 @@ def _belongs(run: OpenRun, number: int, planned: int | None, coming: OpenRun) ->
         return not (run.epochs and (run.restarted or coming.gpus or coming.facts.given()))
     if (run.failure and number == 1) or planned != run.facts.epochs_planned:
         return False
-    for source, found in coming.gpus.items():
-        if run.gpus.get(source, found).count != found.count:
-            return False  # resumed on other GPUs
-    # a resumed training begins again with the epoch it never finished
-    return number > epoch.number or 1 < number == epoch.awaited
+    moved = any(run.gpus.get(source, found).count != found.count for source, found in coming.gpus.items())
+    # a resumed training begins again with the epoch it never finished, on other GPUs as another run
+    return not moved and (number > epoch.number or 1 < number == epoch.awaited)
 
 
 def _keep_own(fold: Fold, run: OpenRun, epoch: KerasEpoch) -> OpenRun:

@@ -9,7 +9,7 @@ line ends an epoch: it is over when its last batches were printed, or when what 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -65,9 +65,8 @@ def finite(value: object) -> float | None:
     return None
 
 
-def read_records(text: str) -> list[Record]:
+def read_records(text: str) -> Iterator[Record]:
     """The records in a line, wherever they start: processes that share an output may write two in one line."""
-    records = []
     for part in text.split(MARK)[1:]:
         try:
             data, _ = _DECODER.raw_decode(part, part.find("{"))
@@ -76,8 +75,7 @@ def read_records(text: str) -> list[Record]:
         if isinstance(data, dict) and isinstance(data.get("key"), str):
             more, ms = data.get("metadata"), finite(data.get("time_ms"))
             key, known = data["key"].strip().lower(), more if isinstance(more, dict) else {}
-            records.append(Record(key, ms and ms / 1000, {**known, key: data.get("value")}))
-    return records
+            yield Record(key, ms and ms / 1000, {**known, key: data.get("value")})
 
 
 _REASONS: dict[str, Outcome] = {"out of memory": "oom", "terminated": "cancelled"}
