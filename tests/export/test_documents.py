@@ -328,9 +328,8 @@ def test_text_from_outside_is_text_in_every_format(tmp_path):
     contents = replace(contents, settings=replace(contents.settings, group=group))
     document = hand_in(contents)
     tuned = {"tuning": (("mixed_precision", "=1+1"),)}
-    results = compute_results(
-        measured_run(n, [9, 12 / n], model=name, **tuned) for name in PAYLOADS for n in (1, 2, 4)
-    )
+    sizes = [(name, n) for name in PAYLOADS for n in (1, 2, 4)]
+    results = compute_results(measured_run(n, [9, 12 / n], model=name, **tuned) for name, n in sizes)
     texts = {
         "csv": csv_text(results), "md": markdown_text(results, ""),
         "ipynb": "".join(json.loads(notebook(document))["cells"][0]["source"]),

@@ -14,8 +14,7 @@ from labtui.cluster.local_files import write_export
 from labtui.commands import results as results_verb
 from labtui.commands.cli import main
 from labtui.domain.errors import ExportError
-from labtui.export import export_lab, write_files
-from labtui.export.contents import measurements_of
+from labtui.export import contents, export_lab, write_files
 from labtui.session.folder import LabFolder
 from labtui.session.settings import Settings
 from tests.export.helpers import DAY, make_lab
@@ -42,7 +41,7 @@ def test_plot_draws_each_chart_and_says_why_a_small_run_is_in_none(tmp_path, cap
 
 def test_plot_and_results_call_a_network_as_its_edition_does(tmp_path, command, monkeypatch):
     lab = make_lab(tmp_path / "lab", "hpc4ai-ch12")
-    given = measurements_of(lab.folder, lab.state, lab.edition)
+    given = contents.measurements_of(lab.folder, lab.state, lab.edition)
     monkeypatch.setattr(results_verb, "measure_folder", lambda folder: given)
     monkeypatch.chdir(lab.folder.path)
     drawn = command(["plot", "--out", str(tmp_path / "plots"), "--format", "svg"]).out

@@ -13,22 +13,19 @@ from msgspec.structs import replace
 import labtui
 from labtui.domain.model import AcceptedFinding
 from labtui.export import contents as contents_module
-from labtui.export import drawing, export_lab, lab_plots
+from labtui.export import drawing, export_lab, lab_plots, markdown, tables
 from labtui.export import pages as pages_module
 from labtui.export.documents import _json_value, chart_height, pdf, picture_size
 from labtui.export.drawing import PRACTICE_LINE, chart_rows, chart_style, chart_text, rows_of
 from labtui.export.hand_in import Listing, Paragraph, Picture
-from labtui.export.markdown import blocks_of, own_part
 from labtui.export.pages import AS_BARS, default_pages, hand_in
 from labtui.export.plots import figure_of, pictures, place_labels
-from labtui.export.tables import readings_table, source_rows, title_facts
 from labtui.lab.edition import HandInPage
+from labtui.results import cost, messages
 from labtui.results.catalogue import by_line, catalogue, job_gpu_chart, lab_charts
 from labtui.results.charts import ChartSpec, Point, Series, make_chart, split_lines, with_log_axes
 from labtui.results.compute import compute_results
-from labtui.results.cost import RunUtilization
 from labtui.results.measured import run_notes, val_accuracy
-from labtui.results.messages import SCALING
 from labtui.results.numbers import PRECISE, Table, percent_text, text_table
 from labtui.results.report import report_text, results_json
 from labtui.session.labs import check_folder, load_edition
@@ -156,10 +153,9 @@ def test_a_network_of_the_students_own_is_on_the_page_of_its_task_and_there_alon
 
 def test_runs_of_no_task_alone_say_how_they_ended_and_where_their_numbers_are_from(tmp_path):
     def own(run, ends=("cancelled", "time-limit")):
-        mine = {"task_id": "10.4" * (run.run_id > 5), "model": (name := f"own {9 - run.run_id}")}
-        return replace(
-            run, **mine, spec=replace(run.spec, model=name), outcome=dict(enumerate(ends)).get(run.run_id)
-        )
+        mine = {"task_id": "10.4" * (run.run_id > 5), "outcome": dict(enumerate(ends)).get(run.run_id)}
+        name = f"own {9 - run.run_id}"
+        return replace(run, **mine, model=name, spec=replace(run.spec, model=name))
 
     page, *_, sources = document_of(make_lab(tmp_path / "lab", "hpc4ai-ch10"), own).pages
     assert page.warnings == ("No task of the lab plans these runs. Sent for 10.4: run 6, run 7, run 8.",)
@@ -212,15 +208,14 @@ def test_precise_and_as_printed_stand_side_by_side(tmp_path):
         return replace(run, epochs=tuple(epochs))
 
     pages = document_of(lab := make_lab(tmp_path / "lab", "hpc4ai-ch10", answer=ANSWER), printed).pages
-    (page,) = (
-        p for p in pages if p.title.endswith("on four GPUs: 2.80× as printed, 2.53× when read precisely")
-    )
+    title = "on four GPUs: 2.80× as printed, 2.53× when read precisely"
+    (page,) = (page for page in pages if page.title.endswith(title))
     assert page.answers and page.blocks[0].groups and not page.charts, "on a page of its own"
     told = [" ".join(fact) for fact in pages[0].facts]
     assert told == ["215 epoch, s (as printed 215)", "233 images/s (as printed 233)", "256 global batch"]
     assert not pages[0].blocks, "no table of one row"
     assert len(hand_in(lab.contents()).pages) == len(pages) - 1, "where logs print no seconds"
-    table = readings_table(results_of("ResNet50.31337.out", "ResNet152.31338.out"))
+    table = tables.readings_table(results_of("ResNet50.31337.out", "ResNet152.31338.out"))
     assert "; ".join(dict(table.groups)) == "; Precise: all digits of the log; As printed: whole seconds"
     assert sum(count for _, count in table.groups) == len(table.headings) and table.rows[0] == ("ResNet50",)
     assert table.rows[3][4:6] + table.rows[3][-2:] == ("2.53", "63.2 %", "2.80", "70.0 %")
@@ -231,14 +226,14 @@ def test_markdown_keeps_its_parts_and_every_word():
         "Text[^1] and ![a chart](chart.png).\n\n- [x] done\n1. one\n   - inner\n\n|a|b|\n|---|--:|\n| 1 | $\\beta$ |"
         "\n\n```python\nx = 1\n```\n\n$$a^2$$\n\n> quoted\n\n[^1]: note\n"
     )
-    blocks = blocks_of(text, {"chart.png": b"\x89PNG\r\n\x1a\n"}.get)
+    blocks = markdown.blocks_of(text, {"chart.png": b"\x89PNG\r\n\x1a\n"}.get)
     assert {Picture, Table, Listing, Paragraph} == {type(block) for block in blocks}
     paragraphs = [block for block in blocks if isinstance(block, Paragraph)]
     assert [(b.bullet, b.level) for b in paragraphs if b.bullet] == [("•", 1), ("1.", 1), ("•", 2)]
     assert [b.runs[0].text for b in paragraphs if b.style == "formula"] == ["a^2"]
     words = " ".join(block_text(block) for block in blocks)
     assert all(part in words for part in ("Text[^1] and", "[x] done", "quoted", "[^1]: note", "x = 1", "β"))
-    assert "[picture: a chart]" in " ".join(block_text(b) for b in blocks_of(text))
+    assert "[picture: a chart]" in " ".join(block_text(b) for b in markdown.blocks_of(text))
 
 
 def test_answers_show_the_pictures_they_name_and_read_no_other_file(tmp_path, monkeypatch):
@@ -263,10 +258,10 @@ def test_answers_show_the_pictures_they_name_and_read_no_other_file(tmp_path, mo
     assert next(b for b in blocks if isinstance(b, Picture)).alt == "the GPUs"
     assert "Answer 1 of 10.5: ../../etc/passwd is not there, or not a PNG or JPEG file." in document.notes
     assert any("passwd" in block_text(block) for block in blocks)  # named in words
-    assert blocks_of("![alone](no.png)") == (), "no page of its own"
+    assert markdown.blocks_of("![alone](no.png)") == (), "no page of its own"
     monkeypatch.setattr("labtui.export.contents.MAX_PIXELS", 3199)
     assert lab.contents().picture("smi.png") is None, "drawn, it would fill the memory"
-    (wide,) = blocks_of("\n".join("|".join(each * 21) for each in ("a", "-", "b")))
+    (wide,) = markdown.blocks_of("\n".join("|".join(each * 21) for each in ("a", "-", "b")))
     assert isinstance(wide, Listing) and wide.lines[1].text == " | ".join("b" * 21), "no page is as wide"
 
 
@@ -277,7 +272,7 @@ def test_listings_are_what_was_written_or_changed(tmp_path, request):
     assert any(line.change == "+" and "ResNet152V2" in line.text for line in changed)
     assert any(sum(bool(line.part) for line in block.lines) == 5 for block in listings)
     for path in sorted((request.config.rootpath / "tests/slurm_templates/golden").glob("*.slurm")):
-        mine = own_part(path.read_text(encoding="utf-8"))
+        mine = markdown.own_part(path.read_text(encoding="utf-8"))
         assert "#SBATCH --job-name" in mine and "\nrun " in mine
         assert "say token" not in mine and "nvidia-smi" not in mine and "run() {" not in mine
 
@@ -339,7 +334,7 @@ def test_the_last_page_says_where_numbers_are_from_and_what_was_overridden(tmp_p
     assert "job.slurm:9" in text and "80 CPUs for 1 GPU." in text and "did not run" not in text
     assert text.count("Reason: memory") == 1 == text.count("ResNet50 on 1 GPU, batch 256")
     (row,) = compute_results([run(1, [9, 5], outcome="cancelled", source=f"{n}.out") for n in "ab"]).rows
-    first, second = source_rows(row)
+    first, second = tables.source_rows(row)
     assert first[-2:] == ("a.out", "20 (2); cancelled") and second[:2] == (first[0], ""), "on a new page, too"
 
 
@@ -426,7 +421,7 @@ def test_charts_that_do_not_fit_side_by_side_stand_on_more_slides(nets, rows):
     runs = [run(n, [9, 8 / n], model=f"train_{m}, style {m}", images=8000) for n in (1, 2, 4) for m in nets]
     found = {chart.family: chart for chart in catalogue(compute_results(runs))}
     bars = {family: replace(found[family], kind="bars") for family in AS_BARS if len(nets) < 5}
-    charts = tuple((found | bars)[family] for family in SCALING)
+    charts = tuple((found | bars)[family] for family in messages.SCALING)
     assert [len(row) for row in chart_rows(charts)] == rows
     for row in chart_rows(tuple(replace(each, heading=f"{each.heading}, train_cnn") for each in charts)):
         titles = [axes._left_title.get_window_extent() for axes in drawn(*row, width=12.133, height=4).axes]
@@ -498,14 +493,14 @@ def test_more_than_four_lines_become_panels():
     twice = replace(study.rows[-1], members=(mine := study.rows[-1].members[0], replace(mine, task_id="")))
     assert f" ({mine.label})" in text_table([twice], PRECISE), "the accuracy is that of one run"
     assert "Pooled with run" in run_notes(twice.members)[0]
-    assert " ".join(title_facts(study)[0]).endswith("last epoch, ResNet50 (tiny-224, linear) on 1 GPU")
-    fact, titles = title_facts(study)[1], {chart.family: chart.message for chart in lab_charts(study)}
+    assert " ".join(tables.title_facts(study)[0]).endswith("last epoch, ResNet50 (tiny-224, linear) on 1 GPU")
+    fact, titles = tables.title_facts(study)[1], {chart.family: chart.message for chart in lab_charts(study)}
     assert "ResNet50 (tiny-224, naive)" in fact[1]
     assert titles["epoch-time"] == "On 32 GPUs, an epoch takes 1.67 s"
     told = {"val_accuracy": round((end := mine.run.epochs[0]).metrics["val_top1"] / 100, 3)}
     end = replace(end, metrics=end.metrics | told, metric_lines={"val_accuracy": 193, "val_top1": 194})
     fell = replace(mine, run=replace(mine.run, epochs=(*mine.run.epochs[:0:-1], end)))
-    lines = next(iter(source_rows(replace(study.rows[-1], members=(fell,)))))[-1]
+    lines = next(iter(tables.source_rows(replace(study.rows[-1], members=(fell,)))))[-1]
     assert f"accuracy {percent_text(val_accuracy(fell.run))}: 194" in lines, "that of table and cursor"
     (errors,) = (chart for chart in lab_charts(study) if chart.family == "error")
     by_policy = {each.family: len(split_lines(each)) for each in lab_charts(study)}
@@ -625,7 +620,7 @@ def test_the_accuracy_of_many_runs_has_a_panel_for_each_and_what_a_gpu_did_last_
     assert [line.get_marker() for line in axes.lines][1:] == ["None", "o"], "its warm-up has a mark"
     samples = [GpuSample(at=float(at), index=0, name="GPU 0", utilization=0.9) for at in (1, 3)]
     for steady in (0.9, None):  # not where `results` says that it is not known
-        use = RunUtilization(run=contents.measurements.runs[0], steady=steady, standing_by=0)
+        use = cost.RunUtilization(run=contents.measurements.runs[0], steady=steady, standing_by=0)
         given = SimpleNamespace(uses=[use], samples={use.run.source: samples})
         chart = lab_plots(given, contents.named)[-1]
         assert (chart.family == "gpu-utilization") is (steady is not None)

@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from labtui.domain.model import EpochSample, Interval, RunSpec
+from labtui.results import compute, messages, rows
 from labtui.results.catalogue import catalogue
-from labtui.results.compute import compute_results
 from labtui.results.measured import MeasuredRun, measured_from_reports
-from labtui.results.messages import SCALING
-from labtui.results.rows import Results
 from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import ParsedRun
 
@@ -30,8 +28,8 @@ def read_logs(*names: str) -> tuple[MeasuredRun, ...]:
     return measured_from_reports(reports)
 
 
-def results_of(*names: str, images: int = 50_000) -> Results:
-    return compute_results(read_logs(*names), images=images)
+def results_of(*names: str, images: int = 50_000) -> rows.Results:
+    return compute.compute_results(read_logs(*names), images=images)
 
 
 def course_log(
@@ -92,4 +90,4 @@ def spec(n_gpus: int, epochs: int = 3) -> RunSpec:
 
 
 def task_charts(results, *, model=None):
-    return tuple(each for each in catalogue(results, model=model) if each.family in SCALING)
+    return tuple(each for each in catalogue(results, model=model) if each.family in messages.SCALING)

@@ -7,10 +7,8 @@ from hypothesis import strategies as st
 
 from labtui.domain.model import EpochSample, Interval
 from labtui.export.tables import csv_text, markdown_text
-from labtui.results.catalogue import lab_charts
-from labtui.results.compute import compute_results
+from labtui.results import catalogue, compute, report
 from labtui.results.measured import MeasuredRun
-from labtui.results.report import accuracy_json, report_text, results_json
 from labtui.training_logs.runs import ParsedRun
 
 seconds = st.one_of(st.floats(0, 1e15), st.floats(0, 1e-300), st.sampled_from([0.0, 5e-324, 1e-9, 0.5, 14.0]))
@@ -47,10 +45,10 @@ runs = st.builds(MeasuredRun, run=parsed, mark=st.sampled_from(["", "practice", 
 
 @given(st.lists(runs, max_size=6) | st.lists(of_a_family, min_size=2, max_size=6))
 def test_anything_can_be_computed_shown_and_written(measured):
-    results = compute_results(measured)
-    json.dumps(results_json(results), allow_nan=False)
-    json.dumps(accuracy_json(results), allow_nan=False)
-    charts = lab_charts(results)
+    results = compute.compute_results(measured)
+    json.dumps(report.results_json(results), allow_nan=False)
+    json.dumps(report.accuracy_json(results), allow_nan=False)
+    charts = catalogue.lab_charts(results)
     assert len({chart.key for chart in charts}) == len(charts)
-    assert "\x1b" not in report_text(results, sources=True) + markdown_text(results, "")
+    assert "\x1b" not in report.report_text(results, sources=True) + markdown_text(results, "")
     csv_text(results)

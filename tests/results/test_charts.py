@@ -6,17 +6,15 @@ import pytest
 from msgspec.structs import replace
 
 from labtui.domain.model import Interval
+from labtui.results import cost, report, scaling_charts
 from labtui.results.catalogue import _lines_of, accuracy_chart, catalogue, epoch_chart, lab_charts
 from labtui.results.charts import ChartSpec, Look, Point, line_pieces, looks, slug, value_text, with_sizes
 from labtui.results.compute import compute_results
-from labtui.results.cost import GPU_HOURS
 from labtui.results.measured import best_curve
 from labtui.results.messages import accuracy_message, loss_message, scaling_message, study_message
 from labtui.results.numbers import ANSWER, in_digits_of, shown_bounds, text_table
-from labtui.results.report import losses_text
 from labtui.results.rows import with_rows
 from labtui.results.scaling import lost_efficiency, scaling_lines
-from labtui.results.scaling_charts import law_charts, tuned_charts
 from tests.results.helpers import task_charts
 
 from .helpers import read_logs, results_of, run
@@ -95,7 +93,7 @@ def test_two_series_of_one_network_are_told_apart_and_two_networks_compared_on_t
 def test_the_parts_of_what_is_lost_add_up_in_the_digits_shown():
     assert lost_efficiency(compute_results([run(0, [9, 5])]).rows[0]) == (), "the CPU loses nothing"
     mixed = compute_results([run(n, [9, 4, 6]) for n in (1, 4)], images=50_000).rows[1]
-    assert "64.3 ±10.0" in losses_text([mixed], [""]), "the scatter of both rows is more than rounding"
+    assert "64.3 ±10.0" in report.losses_text([mixed], [""]), "the scatter of both rows is more than rounding"
     ideal = compute_results([run(n, [9, 8 / n], batch=1000 * n, images=8000) for n in (1, 2)])
     assert "efficiency-loss" not in by_key(task_charts(ideal)) and loss_message(ideal.rows) == ""
     for row in results_of(*BOTH).rows:
@@ -110,7 +108,7 @@ def test_the_parts_of_what_is_lost_add_up_in_the_digits_shown():
 
 def test_a_law_chart_shows_both_curves_and_the_outlook():
     results = results_of(BOTH[0])
-    (chart,) = law_charts(results)
+    (chart,) = scaling_charts.law_charts(results)
     roles = [series.role for series in chart.series]
     assert roles == ["measured", "fit", "fit", "reference", "reference", "ideal"]
     for sizes, last in (((), 8), ((2, 32), 32)):  # the outlook's last size, or a planned one
@@ -292,7 +290,7 @@ def test_a_title_says_which_gains_more_only_beyond_the_scatter_of_the_baselines(
 def test_the_title_of_a_tuning_names_the_fastest_and_that_of_a_study_is_about_what_it_draws():
     for gpus, where in ((1, ""), (4, ", on four GPUs")):
         runs = [run(gpus, [9, 9 - at, 9 - at], batch=gpus * 32 * 2**at) for at in range(3)]
-        (chart,) = tuned_charts(compute_results(runs, images=50_000).rows)
+        (chart,) = scaling_charts.tuned_charts(compute_results(runs, images=50_000).rows)
         assert chart.message == f"Batch 128: 7,143 images per second, 1.29 times that of batch 32{where}"
     p = partial(Point, x=1)
     best = {
@@ -324,7 +322,7 @@ def test_a_title_beside_whole_trainings_says_what_is_faster(told, says):
     assert whole.message == "The whole training of ResNet50 takes 263 s on two GPUs, 262 s on one GPU"
     assert hours.message.endswith(" cost 0.033 GPU-hours on two GPUs, 0.019 GPU-hours on one GPU")
     shown = [value_text(hours, each) for each in hours.series[0].points]
-    assert shown == [*map(GPU_HOURS.cell, results.rows)], "as in the tables"
+    assert shown == [*map(cost.GPU_HOURS.cell, results.rows)], "as in the tables"
     assert "whole training, s" in text_table(results.rows, ANSWER) and speedup.message.startswith(says)
     assert "a whole training's time and GPU-hours include it" in speedup.notes[0]
 

@@ -2,10 +2,8 @@
 
 import pytest
 
+from labtui.results import compute, measured, messages
 from labtui.results.catalogue import catalogue
-from labtui.results.compute import compute_results
-from labtui.results.measured import measured_from_reports
-from labtui.results.messages import loss_message
 from labtui.results.report import loss_remarks, losses_text
 from labtui.results.rows import ResultRow, Results
 from labtui.results.scaling import INDEPENDENT, ONE_BATCH, lost_efficiency, scaling_lines
@@ -36,7 +34,7 @@ def log(
 
 def results(*logs: bytes) -> Results:
     reports = [(f"{at}.out", parse_log(each)) for at, each in enumerate(logs)]
-    return compute_results(measured_from_reports(reports))
+    return compute.compute_results(measured.measured_from_reports(reports))
 
 
 def on_four(found: Results) -> ResultRow:
@@ -122,7 +120,7 @@ def test_causes_that_cost_nothing_have_no_column():
     charts = {chart.key: chart for chart in catalogue(results(*TRAININGS))}
     kept, alone = charts["efficiency-loss"].series[0].points[0], charts["efficiency"].series[0].points[1]
     assert (kept.y, kept.lo, kept.hi) == (alone.y, alone.lo, alone.hi), "one pair of bounds"
-    message = loss_message([on_four(results(*TRAININGS))])
+    message = messages.loss_message([on_four(results(*TRAININGS))])
     assert message == "Slower steps cost all 50.0 points ResNet50 loses on four GPUs"
 
 

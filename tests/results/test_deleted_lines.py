@@ -17,8 +17,7 @@ from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_reports
 from labtui.results.report import results_json
 from labtui.results.rows import ResultRow, Results
-from labtui.training_logs.reader import parse_log
-from labtui.training_logs.runs import LogReport
+from labtui.training_logs import reader, runs
 from tests.training_logs import samples
 from tests.training_logs.test_bars import bars
 
@@ -67,8 +66,8 @@ LOGS = {
 }
 
 
-def read(text: str) -> tuple[LogReport, Results]:
-    report = parse_log(text.encode())
+def read(text: str) -> tuple[runs.LogReport, Results]:
+    report = reader.parse_log(text.encode())
     return report, compute_results(measured_from_reports([("run.out", report)]))
 
 
@@ -85,7 +84,7 @@ def counterpart(row: ResultRow, whole: Results) -> ResultRow | None:
     return None
 
 
-def remarks(report: LogReport, results: Results, row: ResultRow | None) -> set[str]:
+def remarks(report: runs.LogReport, results: Results, row: ResultRow | None) -> set[str]:
     """What is said of a row, of the baseline it is compared with, and of the whole log."""
     found = {each.text for each in report.diagnosis} | {left.reason for left in results.left_out}
     for one in results.rows:
@@ -147,9 +146,8 @@ def test_both_tell_the_same_numbers(name, tmp_path):
     rows = [row for row in from_both["rows"] if row["runs"] == 1]
     assert len(rows) == len(parsed["runs"]), "each log here has runs of different sizes"
     for run in parsed["runs"]:
-        (row,) = [
-            row for row in rows if row["n_gpus"] in (run["n_gpus"], 0 if run["device"] is None else None)
-        ] or rows
+        sizes = (run["n_gpus"], 0 if run["device"] is None else None)
+        (row,) = [row for row in rows if row["n_gpus"] in sizes] or rows
         assert run["throughput"] == row["throughput"] and run["steady_seconds"] == row["epoch_seconds"]
         assert run["images_bound"] == row["images_bound"]
 
@@ -164,7 +162,7 @@ def test_where_the_lab_s_number_fits_it_is_the_value_and_the_bounds_stay():
 
 
 def test_unknown_images_leave_the_csv_empty_and_known_ones_whole(tmp_path):
-    reports = [(name, parse_log(LOGS[name].encode())) for name in ("a rate", "MLPerf records")]
+    reports = [(name, reader.parse_log(LOGS[name].encode())) for name in ("a rate", "MLPerf records")]
     rows = list(csv.DictReader(csv_text(compute_results(measured_from_reports(reports))).splitlines()))
     assert sorted(row["images"] for row in rows) == ["", "10000"]
     assert next(row for row in rows if not row["images"])["epoch_seconds"] == ""

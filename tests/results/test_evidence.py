@@ -37,9 +37,7 @@ def keras(first: int, last: int, planned: int, times: list[float], *, steps: int
     (1, 3, 999_999_999, "A run is unfinished in the log: 3 epochs of 999,999,999."),
     *((1, 1, 5, "A run is unfinished in the log: 1 epoch of 5."), (1, 3, 3, None)),
 ])  # fmt: skip
-def test_missing_epochs_and_a_lost_loss_are_said_and_the_first_of_a_process_is_warm_up(
-    first, last, planned, note
-):
+def test_missing_epochs_and_a_lost_loss_are_said_and_the_first_is_warm_up(first, last, planned, note):
     log = "Model ResNet50 1 GPU\n" + keras(first, last, planned, [30.0, 10.0, 10.0][: last - first + 1])
     (row,) = results_of_text(log).rows
     assert [each for each in row.notes if " of " in each] == ([note] if note else [])

@@ -10,12 +10,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from labtui.domain.model import Interval
+from labtui.results import laws, report, scaling
 from labtui.results.compute import compute_results, measure
-from labtui.results.laws import fit_fraction, karp_flatt
 from labtui.results.messages import fit_sentences, law_lines, laws_message
-from labtui.results.report import row_json, short_report
 from labtui.results.rows import ResultRow, Scatter, law_speedup, student_t95
-from labtui.results.scaling import outlooks
 
 from .helpers import results_of, run
 
@@ -34,13 +32,13 @@ def test_fits_are_least_squares(times, first):
     rows = {"amdahl": (1 - 1 / n, 1 / speedups - 1 / n), "gustafson": (n - 1.0, n - speedups)}
     for law, (factors, wanted) in rows.items():
         ((fraction,), *_) = np.linalg.lstsq(factors[:, None], wanted, rcond=None)
-        assert fit_fraction(law, points).value == pytest.approx(fraction, rel=1e-9, abs=1e-9)
+        assert laws.fit_fraction(law, points).value == pytest.approx(fraction, rel=1e-9, abs=1e-9)
 
 
 def test_karp_flatt_turns_the_bounds_and_means_nothing_for_one_nor_a_law_for_two():
-    found = karp_flatt(Interval(1.7, 1.6, 1.8), 2)
+    found = laws.karp_flatt(Interval(1.7, 1.6, 1.8), 2)
     assert (found.lo, found.hi) == pytest.approx([(1 / speedup - 0.5) / 0.5 for speedup in (1.8, 1.6)])
-    assert karp_flatt(Interval.exact(1.0), 1) is None
+    assert laws.karp_flatt(Interval.exact(1.0), 1) is None
     for counts in ((1, 2), (1,), (2, 4)):
         assert not compute_results([run(n, [9, 9 / n]) for n in counts]).fits, "too few sizes, or no baseline"
 
@@ -51,20 +49,20 @@ def test_many_exact_points_leave_nothing_to_say():
         times = {n: 100 / law_speedup(law, 0.1, n) for n in (1, 2, 4, 8, 16)}
         made = [run(n, [200, t, t, t], batch=2048 * n, model=law) for n, t in times.items()]
         for runs in (made, both := [*both, *made]):
-            told = short_report(results := compute_results(runs)).splitlines()
+            told = report.short_report(results := compute_results(runs)).splitlines()
             told = [line.partition(",")[0] for line in told if "of each speedup" in line]
             assert told == [law.capitalize()] if runs is made else len(set(told)) == len(both) // len(made)
     amdahl = (results := compute_results(made)).fits[0]
     assert amdahl.remarks == () and amdahl.n_gpus == tuple(times)
     assert amdahl.serial_fraction.value == pytest.approx(0.1, abs=1e-9)
-    (outlook,) = outlooks(results.rows)
+    (outlook,) = scaling.outlooks(results.rows)
     assert outlook.n_gpus == 32 and outlook.same > outlook.grows > 0
     whole = {n: 781 // n for n in (1, 2, 4, 8, 16)}  # PyTorch leaves out the short last batch
     told = [run(n, [9, s, s], batch=n, images=n * s, framework="pytorch") for n, s in whole.items()]
     dropped = compute_results(told)  # as many images per second on each GPU
     fractions = [fit.serial_fraction.value for fit in dropped.fits]
-    assert fractions == pytest.approx([0, 0], abs=1e-12) and outlooks(dropped.rows)[0].same == 32
-    assert not outlooks(compute_results([run(1, [9, 4]), run(2, [9, 1.9])]).rows), "faster than ideal"
+    assert fractions == pytest.approx([0, 0], abs=1e-12) and scaling.outlooks(dropped.rows)[0].same == 32
+    assert not scaling.outlooks(compute_results([run(1, [9, 4]), run(2, [9, 1.9])]).rows), "faster than ideal"
 
 
 @pytest.mark.parametrize(("times", "says"), [
@@ -88,11 +86,11 @@ def test_a_fit_that_means_little_says_why(times, says):
     assert ["256 images per GPU" in text for text in told] == [True, False] and "within 1.8 % of" in told[0]
     assert told[0].count("Amdahl") == told[0].count("of each speedup, fits best") == 2
     assert "'All of these: 3 sizes are too few" in str(law_lines(twice.fits))
-    assert "3 sizes are too few" in (short := short_report(twice)) and "As printed" not in short
+    assert "3 sizes are too few" in (short := report.short_report(twice)) and "As printed" not in short
     tunings = [(("lr_policy", name),) for name in ("naive", "linear")]
     found = compute_results(run(n, [9, 9 / n], tuning=tuning) for n in (1, 2, 4) for tuning in tunings)
     assert "ResNet50, naive, 2" in fit_sentences(found.fits)[-1]
-    assert row_json(found.rows[-1])["tuning"] == ["naive rate"]
+    assert report.row_json(found.rows[-1])["tuning"] == ["naive rate"]
 
 
 def measured_with_noise(rng: random.Random, *, fraction: float, epochs: int, sigma: float, unit: float):
@@ -118,7 +116,7 @@ def test_the_interval_contains_the_truth_at_the_stated_rate(epochs, unit):
     tries, fraction, held = 1500, 0.12, 0
     for _ in range(tries):
         points = measured_with_noise(rng, fraction=fraction, epochs=epochs, sigma=0.01, unit=unit)
-        held += fit_fraction("amdahl", points).contains(fraction)
+        held += laws.fit_fraction("amdahl", points).contains(fraction)
     # 95 % of 1500 is 1425; three binomial standard deviations below is 1400.
     assert held >= 1400
     if unit < 1e-3:
@@ -132,9 +130,8 @@ def test_without_scatter_the_interval_is_a_hard_bound():
         fraction = rng.uniform(0, 0.5)
         true = {n: 14.0 / law_speedup("amdahl", fraction, n) for n in (1, 2, 4)}
         printed = {n: Interval.around(round(time), 0.5) for n, time in true.items()}
-        assert fit_fraction("amdahl", [timed(n, printed[1], time) for n, time in printed.items()]).contains(
-            fraction
-        )
+        points = [timed(n, printed[1], time) for n, time in printed.items()]
+        assert laws.fit_fraction("amdahl", points).contains(fraction)
     results = results_of("ResNet50.31337.out")
     assert all("not the scatter between epochs" in " ".join(fit.remarks) for fit in results.fits)
 

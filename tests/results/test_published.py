@@ -22,8 +22,7 @@ from labtui.results.measured import MeasuredRun, measured_from_reports
 from labtui.results.report import report_text, results_json, short_report
 from labtui.results.rows import ResultRow, Results
 from labtui.session.labs import load_edition
-from labtui.training_logs.reader import parse_log
-from labtui.training_logs.runs import ParsedRun
+from labtui.training_logs import reader, runs
 
 from .helpers import DERIVATIONS, published, results_of, run
 
@@ -124,7 +123,7 @@ def test_tables_1_to_9_and_the_speedups_of_the_thesis(table):
             log = pytorch_log(count, batch, batch_time_ms(printed, count * batch))
         else:
             log = benchmark_log(count, batch, printed)
-        logs.append((f"{gpus}.out", parse_log(log)))
+        logs.append((f"{gpus}.out", reader.parse_log(log)))
     results = compute_results(measured_from_reports(logs), images=IMAGENET_IMAGES)
     for gpus, printed in table["throughput"].items():
         row = row_at(results, int(gpus))
@@ -142,7 +141,7 @@ STRONG, JACOBI = TABLES["strong"], TABLES["jacobi"]
 
 def program_results(lab: str, *lines: str):
     programs = tuple(each.program for each in load_edition(lab).programs)
-    report = parse_log("".join(f"{line}\n" for line in lines).encode(), programs=programs)
+    report = reader.parse_log("".join(f"{line}\n" for line in lines).encode(), programs=programs)
     return compute_results(measured_from_reports([("lab.out", report)]))
 
 
@@ -161,9 +160,8 @@ def jacobi():
     lines = []
     for side, times in JACOBI["seconds"].items():
         for n, seconds in zip(JACOBI["gpus"], times, strict=True):
-            lines.append(
-                f"{side}x{side}: 1 GPU: {times[0]:8.4f}s, {n} GPUs: {seconds:8.4f}s, speedup: 0.00, efficiency: 0.00"
-            )
+            told = f"1 GPU: {times[0]:8.4f}s, {n} GPUs: {seconds:8.4f}s, speedup: 0.00, efficiency: 0.00"
+            lines.append(f"{side}x{side}: {told}")
     return program_results("hpc4ai-ch6", *[line.replace("jacobi-default", "jacobi") for line in lines])
 
 
@@ -254,10 +252,8 @@ schedules = SimpleNamespace(**runpy.run_path(str(ROOT / "remote" / "pytorch" / "
 
 def rate_of(table: dict[str, Any], row: dict[str, Any], epoch: int) -> float:
     """The rate of an epoch (from 0) as the course's script computes it."""
-    rate = schedules.learning_rate(
-        table["policy"], epoch, 90, STUDY["base_rate"], table["per_gpu"], row["gpus"], table.get("warmup", 0)
-    )
-    return float(rate)
+    told = (STUDY["base_rate"], table["per_gpu"], row["gpus"], table.get("warmup", 0))
+    return float(schedules.learning_rate(table["policy"], epoch, 90, *told))
 
 
 def run_of(table: dict[str, Any], row: dict[str, Any]) -> MeasuredRun:
@@ -270,7 +266,7 @@ def run_of(table: dict[str, Any], row: dict[str, Any]) -> MeasuredRun:
         samples.append(EpochSample(epoch=epoch + 1, seconds=Interval.exact(100.0), line=epoch, metrics=told))
     tuning = tuning_of({"lr_policy": table["policy"], "warmup_epochs": str(table.get("warmup", 0))})
     return MeasuredRun(
-        run=ParsedRun(
+        run=runs.ParsedRun(
             model="ResNet50", device="gpu", n_gpus=row["gpus"], batch_size=row["batch"], epochs=tuple(samples),
             tuning=tuning, framework="pytorch", images=STUDY["images"],
         )
@@ -289,10 +285,8 @@ def test_a_policy_looks_the_same_in_every_chart_even_where_one_has_no_line():
     early = run_of(RUNS[0] | {"policy": "gradual", "warmup": 2}, rows[0])
     charts = catalogue(compute_results([early, *(run_of(table, row) for table in tables for row in rows)]))
     time, over = (chart.measured for chart in charts if chart.family in ("batch-accuracy", "epoch-time"))
-    seen, shown = (
-        looks(over),
-        {each.short: look for each, look in zip(time, looks(time).values(), strict=True)},
-    )
+    seen = looks(over)
+    shown = {each.short: look for each, look in zip(time, looks(time).values(), strict=True)}
     assert len({look.mark for look in seen.values()}) == 6 and {*seen} - {*shown} == {"gradual, warm-up 2"}
     assert all(look == seen.get(name, look) for name, look in shown.items())
     by_epoch = (each for chart in charts if chart.over_time for each in chart.measured)

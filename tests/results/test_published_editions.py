@@ -9,11 +9,10 @@ from msgspec.structs import replace
 
 from labtui.domain.tuning import tuning_words
 from labtui.export.tables import csv_text
+from labtui.results import numbers, report
 from labtui.results.compute import compute_results
 from labtui.results.cost import RunUtilization
 from labtui.results.measured import MeasuredRun, measured_from_reports
-from labtui.results.numbers import PRECISE, table_of
-from labtui.results.report import report_text, results_json
 from labtui.results.rows import Results, rename_models
 from labtui.results.scaling_charts import tuned_charts
 from labtui.session.labs import load_edition
@@ -96,7 +95,7 @@ def test_the_chart_of_a_table_names_what_differs_in_the_order_of_its_numbers():
 
 def test_a_table_of_rows_says_how_each_was_tuned_and_what_memory_it_held():
     rows = compute_results(runs11("11.5")).rows
-    table = table_of(rows, PRECISE)
+    table = numbers.table_of(rows, numbers.PRECISE)
     place = table.headings.index("GPU memory, GiB")
     words = [f"vit (micro-224, {word})" for word in ("fp32", "fp16", "bf16")]
     assert {line[0] for line in table.rows} == set(words)
@@ -157,7 +156,7 @@ def test_two_data_sets_of_one_network_are_two_lines_on_an_axis_of_doublings():
     assert not any("weak scaling" in note for note in charts["throughput"].notes)
     gains = "2 GPUs +93 %, 4 GPUs +92 %, 8 GPUs +87 %, 16 GPUs +84 %, 32 GPUs +69 %."
     said = f"vit (micro-224): images per second gained by doubling the GPUs (100 % is ideal): {gains}"
-    assert said in report_text(both())
+    assert said in report.report_text(both())
 
 
 def test_without_names_the_two_data_sets_are_still_not_mixed():
@@ -250,11 +249,11 @@ def test_tokens_and_images_never_share_a_chart_or_a_baseline():
 def test_every_output_says_tokens():
     results = scaling()
     use = RunUtilization(run=results.rows[0].members[0], steady=0.5, standing_by=0)
-    text = report_text(rename_models(results, {"llama-1b": "Llama 1B"}), uses=[use])
+    text = report.report_text(rename_models(results, {"llama-1b": "Llama 1B"}), uses=[use])
     assert "tokens/s" in text and "images/s" not in text
     assert "  Llama 1B on 1 GPU: 50.0 % busy" in text and "llama-1b" not in text
     assert "epoch, s" not in text.splitlines()[1] and "tokens" in csv_text(results)
-    rows = results_json(results)["rows"]
+    rows = report.results_json(results)["rows"]
     assert {row["unit"] for row in rows} == {"tokens"} and rows[0]["gpu_memory_gib"]["value"] == 62.34
     json.dumps(rows, allow_nan=False)
     notes = task_charts(results)[-1].notes

@@ -10,9 +10,8 @@ import pytest
 from labtui.commands.cli import main
 from labtui.domain.model import JobPhase
 from labtui.domain.state import LabState
+from labtui.session import opening, settings
 from labtui.session.folder import LabFolder
-from labtui.session.opening import lock_folder
-from labtui.session.settings import Settings
 from labtui.session.store import Store
 from tests import changes
 from tests.changes import accepted, after, ended, observed, planned
@@ -86,7 +85,7 @@ def test_without_files_and_without_a_folder_or_a_run_there_is_a_hint(tmp_path, m
     captured = command(["results"], 2)
     assert captured.out == ""
     assert "no lab folder" in captured.err and "name log files: FILE..." in captured.err
-    made = LabFolder.create(tmp_path / "new", Settings(edition="hpc4ai-ch10", profile="mn5"))
+    made = LabFolder.create(tmp_path / "new", settings.Settings(edition="hpc4ai-ch10", profile="mn5"))
     monkeypatch.chdir(made.path)
     captured = command(["results"], 1)
     assert captured.out == "" and "No run has been read yet" in captured.err
@@ -143,7 +142,7 @@ def job(token: str, job_id: str, runs: list[tuple[int, int, float]], *, practice
 @pytest.fixture
 def folder(tmp_path, monkeypatch) -> Path:
     """A lab folder with a job of 1 and 4 GPUs and a practice job of 2."""
-    made = LabFolder.create(tmp_path / "lab", Settings(edition="hpc4ai-ch10", profile="mn5"))
+    made = LabFolder.create(tmp_path / "lab", settings.Settings(edition="hpc4ai-ch10", profile="mn5"))
     rehearsed = job("bbb", "42", [(3, 2, 1.0)], practice=True)
     state = after(*job("aaa", "41", [(1, 1, 14.0), (2, 4, 5.0)]), *rehearsed)
     with contextlib.closing(Store(made.database_path)) as store:
@@ -159,7 +158,7 @@ def report_of(capsys, *arguments):
 
 
 def test_the_rows_of_a_folder_name_their_logs_though_it_is_open_elsewhere(folder, capsys):
-    lock = lock_folder(LabFolder.open(folder).lock_path)
+    lock = opening.lock_folder(LabFolder.open(folder).lock_path)
     assert lock is not None
     rows = report_of(capsys)["rows"]
     lock.release()

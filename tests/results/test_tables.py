@@ -8,12 +8,9 @@ import pytest
 
 from labtui.domain.model import Interval
 from labtui.export.tables import csv_text, markdown_text, readings_table
-from labtui.results import numbers
+from labtui.results import measured, messages, numbers, report
 from labtui.results.compute import compute_results
-from labtui.results.measured import Origin, cite
-from labtui.results.messages import note_lines
 from labtui.results.numbers import PRECISE, bounds_text, percent_text, rate_text, ratio_text, tick_texts
-from labtui.results.report import report_text
 
 from .helpers import results_of, run, task_charts
 
@@ -52,20 +49,20 @@ def test_csv_has_every_digit_and_no_invented_ones():
         assert float(line["speedup_lo"]) == row.speedup.lo and float(line["speedup_hi"]) == row.speedup.hi
         assert float(line["printed_speedup"]) == row.as_printed.speedup
         assert line["n_gpus"] == str(row.n_gpus) and line["batch_size"] == str(row.batch_size)
-        assert line["sources"] == cite(row.origins)
+        assert line["sources"] == measured.cite(row.origins)
     alone = next(csv.DictReader(io.StringIO(csv_text(compute_results([run(1, [29.0])])))))
     assert alone["epoch_seconds"] == "" and alone["speedup"] == "" and alone["first_epoch_seconds"] == "29.0"
 
 
 def test_notes_titles_and_citations_name_what_they_are_about():
     results = compute_results([run(4, [9, 5]), run(1, [], outcome="oom", source="a.out", model="ResNet152")])
-    told = note_lines(results)
+    told = messages.note_lines(results)
     assert "ResNet50 on 4 GPUs: There is no one-GPU run of this" in "\n".join(told)
     assert "Not counted: a.out, no epoch was finished: it ran out of memory." in told
-    lines = [Origin(source="a.out", job_id="7", line=line, epoch=1) for line in (5, 7, 7)]
-    assert cite(lines) == "job 7, a.out, lines 5, 7"
-    many = [Origin(source=f"{name}.out") for name in "abcdef"]
-    assert cite(many) == "a.out; b.out; c.out; d.out; and 2 more"
+    lines = [measured.Origin(source="a.out", job_id="7", line=line, epoch=1) for line in (5, 7, 7)]
+    assert measured.cite(lines) == "job 7, a.out, lines 5, 7"
+    many = [measured.Origin(source=f"{name}.out") for name in "abcdef"]
+    assert measured.cite(many) == "a.out; b.out; c.out; d.out; and 2 more"
 
 
 def test_scatter_is_shown_where_it_is_larger_than_what_printing_hides():
@@ -118,7 +115,7 @@ def test_a_half_goes_up_as_in_the_native_charts_of_a_deck_and_a_half_width_is_ne
 @pytest.mark.parametrize("width", [120, 80, 60])
 def test_no_line_is_wider_than_the_window_and_no_cell_is_broken_or_lost(width):
     results = results_of(*BOTH)
-    text = report_text(results, width=width)
+    text = report.report_text(results, width=width)
     assert max(map(len, text.splitlines())) <= width
     words = text.replace(", ", "  ")
     for cell in {cell for line in numbers.table_of(results.rows, PRECISE).rows for cell in line}:
@@ -130,6 +127,6 @@ def test_no_line_is_wider_than_the_window_and_no_cell_is_broken_or_lost(width):
 
 def test_a_share_has_one_form_and_a_ratio_is_so_many_times_as_fast():
     sequential = results_of("ResNet50_seq_CPU.31335.out", "ResNet50_seq_GPU.31336.out")
-    text = report_text(results_of(*BOTH)) + report_text(sequential)
+    text = report.report_text(results_of(*BOTH)) + report.report_text(sequential)
     assert re.search(r"\d%", text) is None and "84.0 %" in text
     assert "one GPU is 15.0 times as fast as the CPU (14.8 to 15.2; as printed 15.36)" in text

@@ -4,17 +4,16 @@
 import json
 from pathlib import Path
 
-from labtui.training_logs.reader import parse_log
-from labtui.training_logs.runs import ParsedRun
+from labtui.training_logs import reader, runs
 
 LOGS = Path(__file__).parents[1] / "fixtures" / "logs"
 
 
-def runs_of(text: str) -> tuple[ParsedRun, ...]:
-    return parse_log(text.encode()).runs
+def runs_of(text: str) -> tuple[runs.ParsedRun, ...]:
+    return reader.parse_log(text.encode()).runs
 
 
-def only_run(text: str) -> ParsedRun:
+def only_run(text: str) -> runs.ParsedRun:
     (run,) = runs_of(text)
     return run
 

@@ -5,18 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labtui.commands.parse import run_title
-from labtui.domain.errors import DataError
-from labtui.domain.model import Program
-from labtui.training_logs.patterns import line_pattern
-from labtui.training_logs.reader import parse_log
+from labtui.domain import errors, model
+from labtui.training_logs import patterns, reader
 
 SEQUENTIAL = "Sequential execution time: {milliseconds} ms"
 PARALLEL = "Parallel execution time with {processes} processes: {milliseconds} ms"
-PI = Program(name="pi", shown_in="ms", lines=(SEQUENTIAL, PARALLEL))
+PI = model.Program(name="pi", shown_in="ms", lines=(SEQUENTIAL, PARALLEL))
 OF_SIZE = "Parallel execution time with {processes} processes and n = {size}: {milliseconds} ms"
-WEAK = Program(name="pi-weak", shown_in="ms", scaling="weak", lines=(OF_SIZE,))
+WEAK = model.Program(name="pi-weak", shown_in="ms", scaling="weak", lines=(OF_SIZE,))
 GPUS = "{size}: 1 GPU: {baseline_seconds}s, {processes} GPUs: {seconds}s, speedup: {number}, efficiency: {number}"
-JACOBI = Program(name="jacobi", counts="GPUs", lines=(GPUS,))
+JACOBI = model.Program(name="jacobi", counts="GPUs", lines=(GPUS,))
 ALL = (PI, WEAK, JACOBI)
 LOG = b"""\
 pi is about 3.141592653590
@@ -29,9 +27,9 @@ Parallel execution time with many processes: 1 ms
 
 
 def test_each_line_is_a_run_with_what_its_digits_leave_open():
-    assert parse_log(LOG).runs == (), "without the edition"
-    runs = parse_log(LOG, programs=ALL).runs
-    assert parse_log((LOG[i : i + 7] for i in range(0, len(LOG), 7)), programs=ALL).runs == runs
+    assert reader.parse_log(LOG).runs == (), "without the edition"
+    runs = reader.parse_log(LOG, programs=ALL).runs
+    assert reader.parse_log((LOG[i : i + 7] for i in range(0, len(LOG), 7)), programs=ALL).runs == runs
     assert [(run.model, run.processes, run.size, run.n_gpus) for run in runs] == [
         ("pi", 1, "", 0), ("pi", 64, "", 0), ("pi-weak", 4, "17179869184", 0), ("jacobi", 4, "16384x16384", 4),
     ]  # fmt: skip
@@ -51,8 +49,8 @@ def test_each_line_is_a_run_with_what_its_digits_leave_open():
 
 @given(st.floats(0.001, 1e9), st.integers(0, 9), st.integers(1, 9_999_999))
 def test_a_printed_time_lies_in_its_interval(seconds, places, count):
-    program = Program(name="p", lines=("{processes} took {seconds} s",))
-    (run,) = parse_log(f"{count} took {seconds:.{places}f} s\n".encode(), programs=(program,)).runs
+    program = model.Program(name="p", lines=("{processes} took {seconds} s",))
+    (run,) = reader.parse_log(f"{count} took {seconds:.{places}f} s\n".encode(), programs=(program,)).runs
     assert run.processes == count
     assert run.epochs[0].seconds.lo <= seconds * (1 + 1e-12)
     assert run.epochs[0].seconds.hi >= seconds * (1 - 1e-12)
@@ -63,8 +61,8 @@ def test_a_printed_time_lies_in_its_interval(seconds, places, count):
     *(("{seconds} s, {seconds} s", "twice"), ("{hours} h, {seconds} s", "has {hours}")),
 ])  # fmt: skip
 def test_a_line_that_cannot_be_read_is_refused_in_a_sentence(line, words):
-    with pytest.raises(DataError) as caught:
-        line_pattern(line)
+    with pytest.raises(errors.DataError) as caught:
+        patterns.line_pattern(line)
     assert words in caught.value.sentence
-    regex = line_pattern("(a+)+$ took {seconds} s")  # text and no expression
+    regex = patterns.line_pattern("(a+)+$ took {seconds} s")  # text and no expression
     assert regex.fullmatch("(a+)+$ took 3.5 s") and not regex.fullmatch("aaaa took 3.5 s")

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from labtui.training_logs.reader import parse_log
-from labtui.training_logs.runs import LogReport
+from labtui.training_logs import reader, runs
 from tests.training_logs.samples import mllog
 
 
@@ -98,8 +97,8 @@ def rate(source: random.Random) -> Log:
 KINDS: tuple[Callable[[random.Random], Log], ...] = (keras, mlperf, by_hand, bars, imagenet, rate)
 
 
-def report_of(lines: list[str]) -> LogReport:
-    return parse_log("".join(f"{line}\n" for line in lines).encode())
+def report_of(lines: list[str]) -> runs.LogReport:
+    return reader.parse_log("".join(f"{line}\n" for line in lines).encode())
 
 
 def part_of(line: int, ends: list[int]) -> int:
