@@ -17,12 +17,10 @@ from pathlib import Path
 import msgspec
 
 from labtui.cluster.local_files import read_inside, write_export
-from labtui.domain.decode import json_text
-from labtui.domain.errors import ExportError
+from labtui.domain import decode, errors
 from labtui.domain.state import LabState
-from labtui.export import documents, pages, tables
+from labtui.export import documents, hand_in, pages, tables
 from labtui.export.contents import LabContents, Measurements, read_contents, stamp_of
-from labtui.export.hand_in import Document
 from labtui.export.plots import Format, pictures
 from labtui.lab.edition import DECKS
 from labtui.results import catalogue, grouping, measured
@@ -77,7 +75,7 @@ def export_lab(
     notes, work = _documents(msgspec.structs.replace(contents, plots=draw), formats, reports)
     work = drawings(charts, stamp=stamp, into="plots/") | work
     # pandas last: it reuses memory that typesetting has freed, so the peak is 15 MB lower
-    work["results.json"] = lambda: f"{json_text(contents.measurements.json_of(contents.results))}\n"
+    work["results.json"] = lambda: f"{decode.json_text(contents.measurements.json_of(contents.results))}\n"
     work["results.csv"] = partial(tables.csv_text, contents.results)
     work["results.md"] = partial(tables.markdown_text, contents.named, stamp)
     target = out or lab.path
@@ -109,23 +107,23 @@ def write_files(
     found: dict[str, bytes] = {}
     began = time.time()
     written: list[Path] = []
-    problems: list[ExportError] = []
+    problems: list[errors.ExportError] = []
     for at, (name, make) in enumerate(work.items(), 1):
         told(f"{at} of {len(work)}: {name}")
         try:
             made = make()
             texts = made if isinstance(made, Mapping) else {name: made}
             found |= {path: text.encode() if isinstance(text, str) else text for path, text in texts.items()}
-        except ExportError as error:
+        except errors.ExportError as error:
             problems.append(error)
     for path, data in found.items():
         try:
             written += _write(target / path, data, root)
             os.utime(target / path, (began, began))
-        except ExportError as error:
+        except errors.ExportError as error:
             problems.append(error)
     if problems:
-        raise ExportError(" ".join(each.sentence for each in problems), problems[0].hint)
+        raise errors.ExportError(" ".join(each.sentence for each in problems), problems[0].hint)
     return tuple(written)
 
 
@@ -207,10 +205,10 @@ def _documents(
     return document.notes, {name: known[name] for name in _document_names(formats, reports)}
 
 
-def notebook(document: Document) -> str:
+def notebook(document: hand_in.Document) -> str:
     """A notebook of four cells that shows the rows of results.csv beside it and checks their speedups."""
     book = json.loads(files("labtui.export").joinpath("notebook.ipynb").read_text(encoding="utf-8"))
     lines = filter(None, (document.subtitle, *document.lines, f"Export: {document.stamp}", document.mark))
     head = f"# {tables.escape_markdown(document.title)}\n\n" + "  \n".join(map(tables.escape_markdown, lines))
     book["cells"][0]["source"] = head.splitlines(keepends=True)
-    return f"{json_text(book)}\n"
+    return f"{decode.json_text(book)}\n"

@@ -12,14 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 from PIL import Image
 
 from labtui.domain.errors import failure
 from labtui.export import drawing, markdown, plots
 from labtui.export.hand_in import Answer, Block, Document, Listing, Page, Picture, Run, plain
-from labtui.results.charts import ChartSpec, split_lines
-from labtui.results.numbers import Table
+from labtui.results import charts, numbers
 
 NOTE_SIZE = 14
 """The size in points of notes and questions on a slide."""
@@ -100,7 +98,7 @@ def line_count(text: str, width: float, size: float) -> int:
 
 def block_height(block: Block, width: float = drawing.WIDTH, size: float = 18) -> float:
     """About how many inches a block takes; `size` is that of paragraphs in points."""
-    if isinstance(block, Table):
+    if isinstance(block, numbers.Table):
         rows = len(block.rows) + 1 + bool(block.groups)
         return rows * (0.39 if rows <= 10 else 0.31) + 0.25 + 0.3 * bool(block.note)
     if isinstance(block, Picture):
@@ -146,10 +144,10 @@ def column_width(columns: int) -> float:
     return (drawing.WIDTH - GUTTER * (columns - 1)) / columns
 
 
-def _least_height(spec: ChartSpec) -> float:
+def _least_height(spec: charts.ChartSpec) -> float:
     if spec.x_axis == "names":
         return max(1.5, 0.8 + (0.29 if spec.kind == "bars" else 0.53) * len(spec.x_ticks))
-    parts = split_lines(spec)  # else the names of many lines stand above each other
+    parts = charts.split_lines(spec)  # else the names of many lines stand above each other
     if len(parts) > 1:
         return 2.0 * drawing.rows_of(parts)
     return max(3.4 if spec.over_time else 2.6, 0.8 + 0.3 * len(spec.measured))
@@ -160,7 +158,7 @@ def answers_of(page: Page) -> list[Answer]:
     above = _note_height(page) + sum(map(block_height, page.blocks)) + TOP
     room = BOTTOM + 0.01 - above - chart_height(page) if page.charts else 0.0
     short = _words_height(page) <= room < _words_height(page, short=False)
-    return [replace(a, question=a.short if short else a.question) for a in page.answered]
+    return [msgspec.structs.replace(a, question=a.short if short else a.question) for a in page.answered]
 
 
 def _note_height(page: Page) -> float:

@@ -26,8 +26,6 @@ from labtui.results.numbers import clean, in_digits_of, tick_texts
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from labtui.results.charts import Look
-
 Format = Literal["png", "svg", "pdf"]
 WIDTH, HEIGHT, TITLE = 13.333, 7.5, 26.0
 """The size of a plot in inches, and of its title in points."""
@@ -201,7 +199,7 @@ def _shifted(spec: ChartSpec, x: float, shift: float) -> float:
     return x * 2 ** (shift / 2) if spec.x_log else x + shift
 
 
-def _draw_line(axes: Axes, spec: ChartSpec, series: Series, look: Look, shift: float) -> None:
+def _draw_line(axes: Axes, spec: ChartSpec, series: Series, look: charts.Look, shift: float) -> None:
     colour, marked = drawing.shade(look), len(series.points) <= drawing.MAX_MARKED
     sign = drawing.MARKS[look.mark % len(drawing.MARKS)]
     mark: Any = {"marker": sign, "mec": "white", "mew": 1.2, "clip_on": False} if marked else {}

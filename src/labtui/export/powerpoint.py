@@ -218,8 +218,7 @@ class _Slides:
         frame.word_wrap, frame.vertical_anchor = True, MSO_ANCHOR.TOP
         frame.auto_size = MSO_AUTO_SIZE.TEXT_TO_FIT_SHAPE
         if columns > 1:
-            frame._txBody.bodyPr.set("numCol", str(columns))
-            frame._txBody.bodyPr.set("spcCol", str(int(Inches(GUTTER))))
+            frame._txBody.bodyPr.attrib.update({"numCol": str(columns), "spcCol": str(int(Inches(GUTTER)))})
         for at, paragraph in enumerate(paragraphs):
             _fill_paragraph(frame.paragraphs[0] if at == 0 else frame.add_paragraph(), paragraph, size)
 

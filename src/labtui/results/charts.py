@@ -400,8 +400,7 @@ def spread(wanted: Sequence[float], size: float, lowest: float = -math.inf) -> l
     for place, at in enumerate(order):
         groups.append([wanted[at] - size * place])
         while len(groups) > 1 and statistics.fmean(groups[-2]) > statistics.fmean(groups[-1]):
-            last = groups.pop()
-            groups[-1] += last
+            groups[-2:] = [groups[-2] + groups[-1]]
     starts = [max(lowest, statistics.fmean(group)) for group in groups for _ in group]
     placed = {at: start + size * place for place, (at, start) in enumerate(zip(order, starts, strict=True))}
     return [placed[at] for at in range(len(wanted))]

@@ -18,8 +18,7 @@ from rich.cells import cell_len
 
 from labtui.domain.model import Interval, plural
 from labtui.domain.run import mark_words, run_numbers
-from labtui.results.grouping import devices
-from labtui.results.measured import MeasuredRun, fraction_of, newest_validated, val_accuracy
+from labtui.results import grouping, measured
 from labtui.results.rows import ResultRow, is_step_time
 
 ABSENT = "–"
@@ -93,7 +92,7 @@ def metrics_text(metrics: Mapping[str, float]) -> str:
     """An epoch's metrics: ``loss 1.13  val_accuracy 63.3 %``; accuracies in percent, equal ones once."""
     told: dict[tuple[bool, str], str] = {}
     for name, value in metrics.items():
-        share = fraction_of(name, value)
+        share = measured.fraction_of(name, value)
         text = f"{value:.4g}" if share is None else percent_text(share)
         if not is_step_time(name):
             told.setdefault((name.startswith("val_"), name if share is None else text), f"{name} {text}")
@@ -162,9 +161,7 @@ def seconds_text(time: Interval | None) -> str:
 
 def whole_text(time: Interval | None) -> str:
     """The time of a whole training in seconds; cut off where a log has only the whole seconds of its script."""
-    if time is not None and time.half_width >= 0.5:
-        return f"{int(time.lo):,}"
-    return rate_text(time)
+    return f"{int(time.lo):,}" if time is not None and time.half_width >= 0.5 else rate_text(time)
 
 
 def tick_text(value: float, *, percent: bool = False) -> str:
@@ -256,7 +253,7 @@ class Table(msgspec.Struct, frozen=True):
 
 def device_text(row: ResultRow) -> str:
     """``CPU``, ``2 GPUs`` or ``unknown``."""
-    return devices(row.n_gpus, cpu="CPU", unknown="unknown")
+    return grouping.devices(row.n_gpus, cpu="CPU", unknown="unknown")
 
 
 def epochs_text(row: ResultRow) -> str:
@@ -301,11 +298,11 @@ _EPOCHS = Column("epochs", epochs_text, number=False)
 
 def _accuracy_text(row: ResultRow) -> str:
     """The accuracy in validation of the newest run, with its number where several are pooled: ``4.8 % (run 13)``."""
-    newest = newest_validated(row.members)
-    return percent_text(val_accuracy(newest.run) if newest else None) + _which(newest, row)
+    newest = measured.newest_validated(row.members)
+    return percent_text(measured.val_accuracy(newest.run) if newest else None) + _which(newest, row)
 
 
-def _which(run: MeasuredRun | None, row: ResultRow) -> str:
+def _which(run: measured.MeasuredRun | None, row: ResultRow) -> str:
     """The run of a row's number that is no mean, where several are pooled."""
     return f" ({run.label})" if run and run.run_id and len(row.members) > 1 else ""
 

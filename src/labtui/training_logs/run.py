@@ -95,9 +95,7 @@ class OpenRun(msgspec.Struct):
         reached = planned is not None and max(self.last, self.records.reach) >= planned
         if self.success or (reached and not self.ended):
             return "completed"
-        if self.failure is not None:
-            return self.failure
-        return "failed" if self.ended else "unfinished"
+        return self.failure or ("failed" if self.ended else "unfinished")
 
     def accepts(self, form: str) -> bool:
         """Whether lines of a form may be this run's: it is not over, and its lines and head have no other form."""
