@@ -330,10 +330,8 @@ def test_text_from_outside_is_text_in_every_format(tmp_path):
     tuned = {"tuning": (("mixed_precision", "=1+1"),)}
     sizes = [(name, n) for name in PAYLOADS for n in (1, 2, 4)]
     results = compute_results(measured_run(n, [9, 12 / n], model=name, **tuned) for name, n in sizes)
-    texts = {
-        "csv": csv_text(results), "md": markdown_text(results, ""),
-        "ipynb": "".join(json.loads(notebook(document))["cells"][0]["source"]),
-    }  # fmt: skip
+    source = "".join(json.loads(notebook(document))["cells"][0]["source"])
+    texts = {"csv": csv_text(results), "md": markdown_text(results, ""), "ipynb": source}
     for name, text in texts.items():
         assert "\x1b" not in text and "\x00" not in text, name
     for name in ("md", "ipynb"):

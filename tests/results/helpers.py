@@ -36,10 +36,8 @@ def course_log(
     command: str, model: str, batch: int, images: int, rate: float, told: tuple[int, float], *more: str
 ) -> bytes:
     """A log of the course's PyTorch script with five epochs; `told` are the whole seconds and the memory in GB."""
-    lines = [
-        f"+ {command} --num_epochs 5 --batch_size {batch}", f"### model_name: {model}",
-        f"### batch_size: {batch}",
-    ]  # fmt: skip
+    lines = [f"+ {command} --num_epochs 5 --batch_size {batch}"]
+    lines += [f"### model_name: {model}", f"### batch_size: {batch}"]
     lines += [*(f"### {option}" for option in more), "### num_epochs: 5", "### Device: cuda:0"]
     lines += [f"### Total training samples (batches): {images} ({images // batch})"]
     for number in range(1, 6):

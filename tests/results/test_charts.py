@@ -293,11 +293,8 @@ def test_the_title_of_a_tuning_names_the_fastest_and_that_of_a_study_is_about_wh
         (chart,) = scaling_charts.tuned_charts(compute_results(runs, images=50_000).rows)
         assert chart.message == f"Batch 128: 7,143 images per second, 1.29 times that of batch 32{where}"
     p = partial(Point, x=1)
-    best = {
-        "linear": {32: p(y=0.083), 64: p(y=0.0829)},
-        "gradual": {64: p(y=0.0832)},
-        "fixed": {32: p(y=0.9)},
-    }
+    best = {"linear": {32: p(y=0.083), 64: p(y=0.0829)}, "gradual": {64: p(y=0.0832)}}
+    best["fixed"] = {32: p(y=0.9)}
     text = study_message("accuracy", best)
     said = "in validation at the largest global batch, 64: "
     assert text == f"Best top-1 accuracy {said}8.3 % (gradual; linear)"

@@ -23,10 +23,8 @@ from tests.training_logs.test_bars import bars
 
 from .helpers import PUBLISHED
 
-NUMBERS = (
-    *("epoch_seconds", "step_seconds", "throughput", "speedup"),
-    *("efficiency", "karp_flatt", "acceleration"),
-)
+NUMBERS = ["epoch_seconds", "step_seconds", "throughput", "speedup"]
+NUMBERS += ["efficiency", "karp_flatt", "acceleration"]
 
 
 def keras_log(gpus: int, step: float, steps: int) -> str:

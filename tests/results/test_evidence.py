@@ -25,10 +25,8 @@ def keras(first: int, last: int, planned: int, times: list[float], *, steps: int
     lines = []
     for number, seconds in zip(range(first, last + 1), times, strict=True):
         step = round(1000 * seconds / steps)
-        lines += [
-            f"Epoch {number}/{planned}",
-            f"{steps}/{steps} - {seconds:.0f}s - loss: 1.0 - {seconds:.0f}s/epoch - {step}ms/step",
-        ]
+        lines.append(f"Epoch {number}/{planned}")
+        lines.append(f"{steps}/{steps} - {seconds:.0f}s - loss: 1.0 - {seconds:.0f}s/epoch - {step}ms/step")
     return "\n".join(lines) + "\n"
 
 

@@ -2,6 +2,7 @@
 
 import math
 import re
+import tomllib
 
 import pytest
 
@@ -55,24 +56,8 @@ def test_a_form_is_read_behind_the_mark_of_its_rank(title, prefix):
         assert told(run) == told(plain)
 
 
-HAND_WRITTEN = {
-    "Epoch [3] | Train Loss: 0.52 | Val Acc: 0.81 | Time: 47.04s": (3, 47.035, 47.045),
-    "Epoch 3/10, loss=0.512, time: 47.04 s": (3, 47.035, 47.045),
-    "Epoch: 03 | Epoch Time: 1m 23s": (3, 82.5, 84.0), "[Epoch 3] time: 12.34 sec": (3, 12.335, 12.345),
-    "Epoch 1/3 ETA: 30 s time: 10.1 s": (1, 10.05, 10.15), "Epoch 3 completed in 0:01:23": (3, 82.5, 84.0),
-    "Epoch #5 done in 1 min 3.5 sec": (5, 63.45, 63.55), "epoch 7 | time: 1234 ms | loss 0.5": (7, 1.2335, 1.235),
-    "| end of epoch   1 | time: 61.24s | valid loss  1.23 |": (1, 61.235, 61.245),
-    "Epoch 2 | avg time: 1s | time: 30.1s": (2, 30.05, 30.15), "Epoch 2: train time 1.5s val time 3s": (2, 1.45, 1.55),
-    "Epoch 2 - loss 0.4 - duration 0:00:47.25": (2, 47.245, 47.255),
-    "Epoch 3 took 31.2s, saved epoch3.pt in 2.1 s, best epoch 2": (3, 31.15, 31.25),
-    "Epoch 3 took 31.2s, 141.3 samples/s": (3, 31.15, 31.25),
-    "Epoch 2 | data time: 1.2 s | gpu time: 18.0 s | epoch time: 20.1 s": (2, 20.05, 20.15),
-    "Epoch 2: GPU idle time 3.5 s, time 20.1 s, epoch took 20.2 s": (2, 20.15, 20.25),
-    "Epoch 2 ended at 12:30:15 (391 steps, lr=1e-03 | best acc: 80.1%), 3,910 images/s, took 20.1 s": (2, 20.05, 20.15),
-    "Epoch 1/3 - loss: nan - accuracy: 0.10 - time: 1.10s": (1, 1.095, 1.105),
-    "Epoch 2 loss -inf, acc: NaN, took 1.10s": (2, 1.095, 1.105),
-    "Rank 0: Epoch 1: loss=1.1 epoch_time=31.1s elapsed=0:00:31 lr=0.1": (1, 31.05, 31.15),
-}  # fmt: skip
+LINES = tomllib.loads((LOGS / "epochs.toml").read_text(encoding="utf-8"))
+HAND_WRITTEN = LINES["hand-written"]
 
 
 @pytest.mark.parametrize("line", HAND_WRITTEN)
@@ -123,26 +108,7 @@ def test_each_row_reads_its_example_and_no_row_before_it_does(form):
     assert Forms().read(LogLine(1, form.example), form.example) == form.read(1, form.example, None)
 
 
-@pytest.mark.parametrize("line", [
-    *("Epoch 4 time: 47.04", "Epoch 3: total time 50s", "Epoch 3 elapsed time: 40 s", "Epoch 1/3 - 10:15 - lr 2"),
-    *("Epoch [3/10], Step [100/500], Loss: 0.3, Time: 0.5s", "Epoch 4 Validation: time 5.0s"),
-    *("Epoch 4, data time: 0.3 s, batch time: 0.5 s", "Epoch 3 | time: 0.12 s/step", "Epoch 2 took 1:12 h"),
-    *("Epoch 1: allreduce time 3.5 s", "Epoch 1 saving the checkpoint took 3.5 s", "Epoch 1 (best) time: 3 s"),
-    *("Epoch 0.5 time: 3 s", "Last run: Epoch 3/5 time: 30s", "Validation epoch 3 took 5 s", "Best: epoch 2 time: 3s"),
-    *("Epoch 3 time: ~3.1s", "Epoch 1 exporting, took 3.1s", "Epoch 2: loss 0.5, model saved, took 3 s"),
-    *("Map: 100%|███| 100/100 [00:24<00:00,  8.06it/s]", "Epoch 1 [Val]: 100%|█| 3/3 [00:01<00:00, 3it/s]"),
-    *("Epoch 3 time: 3.1s ± 2.0s", "Epoch 3 took 3.1 s (+/- 2)", "Epoch 3 tiEpoch 4 time: 3.3s"),
-    *("Epoch 2 took 31.2 s to validate", "Epoch 2 failed, took 31 s", "Epoch 2 time 31s left", "Epoch 2 (50%) time 3s"),
-    *("Loading checkpoint of epoch 2 took 31 s", "Epoch 2: 10% done in 31 s", "Epoch 2 took 2 min and 3 s"),
-    *("Epoch 4: 100%|█| 5/5 [01:00<00:00, 12s/it]", "Epoch 5/5: 100%|█| 5/5 [01:00<00:00, 12s/it]"),
-    *("Epoch 1 (lr=0.1) valid: loss=0.3 time=3.2s", "Epoch 1: running validation, took 3.2s", "Epoch 1 | G | time: 5s"),
-    *("Epoch 1 done. Validation: acc 0.91, time: 3s", "Epoch 1: model saved | took 1s", "[Epoch 1] forward, time: 4s"),
-    *("Epoch 4 interrupted, took 3s", "Epoch 1 | 1/9 | time: 6s", "Epoch 1 (2/5), time 6s", "Epoch 1 took 3s (1/3)"),
-    *("Epoch 1, 50% complete, time: 6s", "Epoch 1: waiting for rank 3, took 4s", "Epoch 1 | estimated | time: 4s"),
-    *("Epoch 1 took 3s, averaged over all", "Epochs 1-5 took 60s", "Epoch 1 dev: 100%|█| 9/9 [00:02<00:00, 8it/s]"),
-    *("Epoch 3 | time: 3\x00\x001.02s", "Epoch 1 chunk 2/4 took 6s", "Epoch 1 part 2: took 6s"),
-    *("Epoch 1/9 (1/3): time 4 s", "Epoch 2 took 3s (cumulative)", "100%|█| 17049807/17049807 [00:24<00:00, 8.06it/s]"),
-])  # fmt: skip
+@pytest.mark.parametrize("line", LINES["no-time"])
 def test_what_is_no_epochs_time_is_left_out(line):
     assert parse_log(f"{line}\n".encode()).runs == ()
 
@@ -200,18 +166,13 @@ def test_what_is_no_pattern(pattern, command):
     assert "pattern" in command(["parse", __file__, "--pattern", pattern], 2).err
 
 
-@pytest.mark.parametrize(("line", "suggested"), [
-    *(("epoch 0: {'accuracy': 0.68, 'f1': 0.81}", False), ("[1/4] loss: 1.39 acc: 25.3% took 1.11s", True)),
-    *(("[GPU0] Epoch 3 | Batchsize: 32 | Steps: 32", False), ("Epoch 1 took 1,234.5 s", False)),
-    *(("Epoch 1 took 1500000 us", False), ("Epoch 1 took 1 day, 2:03:04", False), ("Epoch 1 took 1.05e+01s", False)),
-    *(("Epoch 3: train 20.1 s, val 3.0 s", False), ("Epoch 3 needed 1h 5min 3s", True)),
-    ("Epoch: [0]  [   0/200]  eta: 0:05:00  time: 0.4346  data: 0.4000", False),
-    ("Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.300000", False),
-    *(("Ep 3 [2/10] done after 47.04 s, 812.5 img/s", True), ("epoch 4 finished, time 47.04", True)),
-    *(("Época 1/3: pérdida 2.31, tiempo 41.2 s", True), ("Epoka 2 czas: 41.2 s", True)),
-    *(("epoch 7: 1234 ms (it's late)", True), ("Epoch=5 speed 31.97 samples/s", True)),
-    *(("[pass 1] finished after 47.2 seconds", True), ("throughput 1234.5 samples per second at step 10", False)),
-])  # fmt: skip
+UNREAD = [
+    *((line, True) for line in LINES["with-pattern"]),
+    *((line, False) for line in LINES["without-pattern"]),
+]
+
+
+@pytest.mark.parametrize(("line", "suggested"), UNREAD)
 def test_the_likeliest_unread_line_is_named_with_a_pattern_that_matches(line, suggested, tmp_path, command):
     log = tmp_path / "job.out"
     log.write_text(f"epoch 1\nsee https://x/s\n{line}\n" if suggested else f"hello\nworld\n{line}\n")

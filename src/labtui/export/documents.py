@@ -63,9 +63,8 @@ def _page(page: Page, folder: Path, *, slides: bool) -> dict[str, Any]:
     found["answers"] = [_json_value(a, folder) for a in (answers_of(page) if slides else page.answered)]
     found |= {"columns": answer_columns(page), "chart": None}
     if page.charts:
-        height = chart_height(page)
-        if not slides:
-            height = min(height, max(REPORT_HEIGHT, *map(_least_height, page.charts)))
+        most = math.inf if slides else max(REPORT_HEIGHT, *map(_least_height, page.charts))
+        height = min(chart_height(page), most)
         drawn = _json_value(plots.chart_picture(page.charts, drawing.WIDTH, height), folder)
         found["chart"] = {"file": drawn, "alt": " ".join(map(drawing.chart_text, page.charts))}
     return found

@@ -262,10 +262,8 @@ def _sources(contents: LabContents, shown: Results) -> Page:
         if (job := submission.job) is not None and (job.start_time or job.slurm_state != "CANCELLED")
         for item in submission.accepted
     )
-    note = (
-        "The numbers were read at these lines of logs/. Numbers in the answers are the authors' own. "
-        f"Files with the fingerprint {stamp_of(contents.results)[-8:]} show these numbers."
-    )
+    note = "The numbers were read at these lines of logs/. Numbers in the answers are the authors' own."
+    note += f" Files with the fingerprint {stamp_of(contents.results)[-8:]} show these numbers."
     notes = (plain(text, "note") for text in overridden)
     blocks: tuple[Block, ...] = (*((replace(table, note=note),) if table.rows else ()), *notes)
     return Page(title="Where the numbers come from", kicker="Sources", blocks=blocks)

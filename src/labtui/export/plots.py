@@ -236,10 +236,8 @@ def spread_names(axes: Any) -> None:
     farthest, height = max(x for x, _ in points), max(box.height for box in boxes) / scale
     lowest = axes.get_window_extent().y0 / scale + height / 2
     # a line that ends well before the others has its name at its own end if it fits there
-    ends = [
-        x if farthest - x > box.width / scale + 20 else farthest
-        for (x, _), box in zip(points, boxes, strict=True)
-    ]
+    pairs = zip(points, boxes, strict=True)
+    ends = [x if farthest - x > box.width / scale + 20 else farthest for (x, _), box in pairs]
     aims = zip(points, names, ends, strict=True)
     beside = [y + name.get_position()[1] * (end < farthest) for (_, y), name, end in aims]
     for end in set(ends):

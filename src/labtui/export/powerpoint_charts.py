@@ -75,9 +75,7 @@ def _move(element: Any, after: str, x: float, y: float, *size: float, edge: bool
 def _add_label(native: Any, at: int, text: str, colour: Any, side: Any, *, bold: bool = False) -> Any:
     """Label a mark; return the label's XML element."""
     label = native.points[at].data_label
-    label.text_frame.text = text
-    for line in label.text_frame.paragraphs:
-        _set_font(line.runs[0].font, colour, bold=bold)
+    _set_font(_set_text(label.text_frame, text), colour, bold=bold)
     label.text_frame._txBody.bodyPr.set("wrap", "none")
     label.position = side
     label._dLbl.getparent().find(qn("c:showLeaderLines")).set("val", "0")

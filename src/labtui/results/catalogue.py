@@ -321,10 +321,8 @@ def study_charts(results: Results) -> Iterator[ChartSpec]:
     yield _rate_chart(rates)
     ticks = tuple((float(at), f"{at:,}") for at in sorted({at for line in lines.values() for at in line}))
     looks = scaling_charts.looks_of_policies(results.rows)
-    series = [
-        Series(name=name, points=tuple(line.values()), hue=looks[name].hue, look=looks[name])
-        for name, line in lines.items()
-    ]
+    drawn = [(name, tuple(line.values()), looks[name]) for name, line in lines.items()]
+    series = [Series(name=name, points=points, hue=look.hue, look=look) for name, points, look in drawn]
     message = messages.study_message("accuracy", lines, alone) + where
     chart = make_chart("batch-accuracy", series, message=message, x_ticks=ticks, **over)
     yield specs.with_log_axes(chart)

@@ -42,11 +42,8 @@ def fit_fraction(law: Law, rows: Sequence[ResultRow]) -> Interval:
         return math.fsum(weights[n] * gap for n, gap in gaps.items()) / norm
 
     value = fraction("value")
-    errors = [
-        (row.scatter.standard_error / row.epoch_seconds.value, row.scatter.count - 1)
-        for row in rows
-        if row.scatter is not None and row.epoch_seconds is not None
-    ]
+    known = [(row.scatter, row.epoch_seconds.value) for row in rows if row.scatter and row.epoch_seconds]
+    errors = [(scatter.standard_error / mean, scatter.count - 1) for scatter, mean in known]
     if len(errors) == len(rows):
         # by how much the fraction moves with the logarithm of each time
         means = {n: 1 / each.value if amdahl else each.value for n, each in speedups.items()}

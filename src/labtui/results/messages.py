@@ -213,10 +213,8 @@ def tuning_labels(rows: Sequence[ResultRow]) -> list[str]:
     batches = [row.configuration.per_gpu_batch for row in rows]
     named = [f"batch {batch:,.0f}" if batch is not None else "" for batch in batches]
     several = len(set(batches)) > 1
-    return [
-        ", ".join(filter(None, (batch if several else "", *mine))) or batch or "as planned"
-        for batch, mine in zip(named, words, strict=True)
-    ]
+    told = ((batch, (batch if several else "", *mine)) for batch, mine in zip(named, words, strict=True))
+    return [", ".join(filter(None, parts)) or batch or "as planned" for batch, parts in told]
 
 
 def tuning_message(rows: Sequence[ResultRow]) -> str:
@@ -261,11 +259,9 @@ def study_message(what: str, best: Mapping[str, Mapping[int, charts.Point]], bat
         return ""
     shown = [percent_text(1 - top if what == "error" else top) for top, _ in found]
     said = f"{which} at the largest global batch, {most:,}"
-    ends = [
-        f"{end} ({'; '.join(name for share, (_, name) in zip(shown, found, strict=True) if share == end)})"
-        for end in dict.fromkeys((shown[0], shown[-1]))
-    ]
-    return f"{said}: {' to '.join(ends)}"
+    alike = measured.grouped(zip(shown, found, strict=True), lambda pair: pair[0])
+    ends = {end: "; ".join(name for _, (_, name) in alike[end]) for end in (shown[0], shown[-1])}
+    return f"{said}: {' to '.join(f'{end} ({names})' for end, names in ends.items())}"
 
 
 def laws_message(results: Results, models: Sequence[str]) -> str:

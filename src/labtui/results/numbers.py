@@ -386,11 +386,8 @@ def columns_of(rows: Sequence[ResultRow], columns: Sequence[Column]) -> tuple[Co
 def table_of(rows: Sequence[ResultRow], columns: Sequence[Column]) -> Table:
     """The table of some rows, for a terminal, a file or a page."""
     columns = columns_of(rows, columns)
-    return Table(
-        tuple(column.heading for column in columns),
-        tuple(tuple(column.cell(row) for column in columns) for row in rows),
-        tuple(column.number for column in columns),
-    )
+    cells = tuple(tuple(column.cell(row) for column in columns) for row in rows)
+    return Table(tuple(each.heading for each in columns), cells, tuple(each.number for each in columns))
 
 
 NAMING = 3

@@ -244,13 +244,11 @@ def _plain(value: Any) -> Any:
 
 def results_json(results: Results) -> Json:
     """All results as JSON values."""
+    told = [(fit, {"points": len(fit.n_gpus), "note": " ".join(fit.remarks) or None}) for fit in results.fits]
     return {
         "images": results.images,
         "rows": [row_json(row) for row in results.measured],
-        "fits": [
-            _json(fit, _FIT) | {"points": len(fit.n_gpus), "note": " ".join(fit.remarks) or None}
-            for fit in results.fits
-        ],
+        "fits": [_json(fit, _FIT) | more for fit, more in told],
         "outlooks": [_json(outlook, _OUTLOOK) for outlook in scaling.outlooks(results.rows)],
         "without_steady_time": [_json(row, _UNSTEADY) for row in results.rows if not row.is_measured],
         "left_out": [_json(left, _LEFT_OUT) for left in results.left_out],
@@ -261,10 +259,8 @@ def results_json(results: Results) -> Json:
 def row_json(row: ResultRow) -> Json:
     # other programs read a policy's name with this word
     options = ((n, f"{v} rate" if n == "lr_policy" else v) for n, v in row.configuration.tuning)
-    return _json(row, _ROW) | {
-        "scatter_seconds": row.scatter.deviation if row.scatter else None,
-        "tuning": list(tuning_words(tuple(options))),
-    }
+    deviation = row.scatter.deviation if row.scatter else None
+    return _json(row, _ROW) | {"scatter_seconds": deviation, "tuning": list(tuning_words(tuple(options)))}
 
 
 def program_json(row: ResultRow) -> Json:
@@ -274,14 +270,12 @@ def program_json(row: ResultRow) -> Json:
 
 def accuracy_json(results: Results) -> list[Json]:
     """Every accuracy curve: fractions of 1 by epoch, and the best."""
-    return [
-        _json(curve, _CURVE)
-        | {
-            "points": [_json(point, "epoch accuracy line") for point in curve.points],
-            "best": _json(curve.best, "epoch accuracy"),
-        }
-        for curve in measured.all_curves(results)
-    ]
+    return [_curve_json(curve) for curve in measured.all_curves(results)]
+
+
+def _curve_json(curve: measured.AccuracyCurve) -> Json:
+    points = [_json(point, "epoch accuracy line") for point in curve.points]
+    return _json(curve, _CURVE) | {"points": points, "best": _json(curve.best, "epoch accuracy")}
 
 
 def utilization_json(use: RunUtilization) -> Json:

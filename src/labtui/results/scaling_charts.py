@@ -226,6 +226,7 @@ def loss_chart(lines: Sequence[ScalingLine]) -> ChartSpec:
         share: Any = "kept" if name == "efficiency" else "lost"
         colour = scaling.COLOUR_OF_PART.get(name, -1)
         series.append(Series(name=name, points=tuple(found), part=share, colour=colour))
+    names = (f"{line.name} on {row.n_gpus} GPUs" if several else f"{row.n_gpus}" for line, row in rows)
     notes = ("The last batch of an epoch is smaller but costs a whole step.",)
     return make_chart(
         "efficiency-loss",
@@ -233,10 +234,7 @@ def loss_chart(lines: Sequence[ScalingLine]) -> ChartSpec:
         of=rows[0][0].name if rows and not several else "",
         message=messages.loss_message([row for _, row in rows]),
         kind="stacked" if all(point.y >= -1e-9 for point in points) else "bars",
-        x_ticks=tuple(
-            (float(x), f"{line.name} on {row.n_gpus} GPUs" if several else f"{row.n_gpus}")
-            for x, (line, row) in enumerate(rows)
-        ),
+        x_ticks=tuple((float(x), name) for x, name in enumerate(names)),
         notes=notes if scaling.SHORT_BATCH in shares else (),
     )
 
