@@ -163,9 +163,8 @@ def widths(specs: Sequence[ChartSpec]) -> list[float]:
         least, plot = (2.4, 0.6 + 0.45 * count) if spec.kind == "bars" else (3.1, 2.4)
         names = map(inches, spec.names if spec.measured[1:] and shows_names(spec, specs[0]) else [""])
         heading = 0.4 + 1.1 * inches(numbers.clean(spec.y_title), 17)  # of a plot it stands right of the axis
-        found.append(
-            max(least, plot + max(names), heading) if len(charts.split_lines(spec)) == 1 else math.inf
-        )
+        alone = len(charts.split_lines(spec)) > 1
+        found.append(math.inf if alone else max(least, plot + max(names), heading))
     return found
 
 

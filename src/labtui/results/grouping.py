@@ -123,8 +123,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
 def devices(n_gpus: int | None, *, cpu: str = "the CPU", unknown: str = "an unknown device") -> str:
     """The devices of a training in words: ``2 GPUs``."""
-    none = unknown if n_gpus is None else cpu
-    return plural(n_gpus, "GPU") if n_gpus else none
+    other = unknown if n_gpus is None else cpu
+    return plural(n_gpus, "GPU") if n_gpus else other
 
 
 def reading_order(configuration: Configuration) -> tuple[object, ...]:

@@ -409,10 +409,8 @@ class OpenRun(msgspec.Struct):
         seconds = statistics.median(sample.seconds.value for sample in timed) if timed else 0.0
         if not rate > 0 < seconds or abs(images / seconds / rate - 1) <= APART:
             return ""
-        given = (
-            f"Line {self.images_line} gives {images:,} samples an epoch, so {images / seconds:,.1f} samples/s"
-        )
-        return f"{given}; line {last.line_of(name)} says {rate:,.1f}. Neither is used."
+        given = f"Line {self.images_line} gives {images:,} samples an epoch, so {images / seconds:,.1f}"
+        return f"{given} samples/s; line {last.line_of(name)} says {rate:,.1f}. Neither is used."
 
     def _rates_as_printed(self) -> dict[str, Any]:
         """Work per second as printed, or the batch over the printed time of a step; as fields of the run.
