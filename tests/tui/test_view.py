@@ -658,8 +658,19 @@ def test_the_chart_beside_the_runs_has_the_selected_one_before_the_others_in_gre
     for number in runs:  # others have the same configuration
         chart = runs_pane.glance_chart(seen(LabState(runs=runs), task_id="", chosen=number))
         assert chart is not None and chart.heading == f"Time of each epoch of run {number}"
+        others = [point.run for each in chart.series for point in each.points if each.role == "other"]
         assert [{point.run for point in each.points} for each in chart.measured] == [{number}]
-        assert sum(each.role == "other" for each in chart.series) >= 2
+        assert len(set(others)) >= 2 and {run % 2 for run in others} == {number % 2}, "of its script only"
+    one = replace(runs[2], task_id="10.3", phase=RunPhase.DONE)
+    runs = {1: replace(one, run_id=1), 9: replace(one, run_id=9, token="lt9", practice=True)}
+    runs[3] = one_run(3, task_id="10.3", phase=RunPhase.QUEUED)
+    real = {"form": "cpu", "job_name": "j", "run_ids": (9,), "planned_at": NOW}
+    sent = {"lt9": SubmissionState(token="lt9", task_id="10.3", **real)}
+    for there, chosen, of in ((runs, 9, "9 (small run)"), ({9}, 9, "9 (small run)"), (runs, 3, "1")):
+        state = LabState(runs={number: runs[number] for number in there}, submissions=sent)
+        chart = runs_pane.glance_chart(seen(state, chosen=chosen, task_id="10.3"))
+        assert chart is not None and chart.heading == f"Time of each epoch of run {of}"
+        assert {point.run for each in chart.series for point in each.points} == {int(of[0])}
 
 
 def test_a_run_that_ended_without_an_epoch_is_named_in_the_results():

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from labtui.results.rows import ResultRow, Results
     from labtui.session.session import Session
 
-SMALL = "small run, in no chart"
+SMALL = "small run"
 """Why the numbers of a small run of a real cluster do not count."""
 FRESH_S = 60.0
 """For how many seconds a state counts as current that another process read, or that a job had before it ended."""

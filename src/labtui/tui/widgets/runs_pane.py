@@ -11,14 +11,14 @@ from textual import app, containers, widgets
 from labtui.domain.model import RunPhase
 from labtui.domain.run import run_numbers
 from labtui.domain.tuning import distinguishing_words
-from labtui.results.charts import ChartSpec, Series
+from labtui.results.charts import FAMILIES, ChartSpec, Series
 from labtui.results.measured import val_accuracy
 from labtui.results.numbers import memory_text, percent_text, rate_text, ratio_text, time_text, whole_text
 from labtui.tui import format as words
 from labtui.tui.format import NOTHING, PHASE_ROLES, all_shortened
 from labtui.tui.guidance import ended_as_asked, error_runs, headline, remedy, result_parts, sizes_of, unit_of
 from labtui.tui.themes import Roles, ascii_only, ink, roles
-from labtui.tui.view import ENDED_BADLY, RunLine, View
+from labtui.tui.view import ENDED_BADLY, SMALL, RunLine, View
 from labtui.tui.view_model import first_chart, first_view
 from labtui.tui.widgets import charts_pane, plot, tail_view
 from labtui.tui.widgets.frame import PlainText, clickable, say, wrap
@@ -398,24 +398,37 @@ def glance_chart(view: View) -> ChartSpec | None:
     empty = charts_pane.empty_chart(view, first_view(view, view.charts)) if trains else None
     said, first = headline(view), first_chart(view, view.charts)
     spec = next((each for each in view.charts if each.message and each.message in said), first)
-    return _of_selected(view, spec) if spec is not None and spec.over_time else spec or empty
+    if spec is None and view.line is not None and view.line.why_not == SMALL:
+        spec = FAMILIES["epochs"]
+    drawn = _of_selected(view, spec) if spec is not None and spec.over_time else spec
+    return drawn if drawn is not None and drawn.measured else empty
 
 
 def _of_selected(view: View, spec: ChartSpec) -> ChartSpec:
-    """A chart over epochs whose only line with a name is the selected run's, before all others in grey.
+    """A chart over epochs whose only line with a name is the selected run's, before others of its model in grey.
 
-    It is as it was if that run has no epoch. A run of which a repeat is drawn is drawn instead.
+    A small run is drawn with small ones. If the selected run is not drawn, the heading names the only one that is.
     """
     from labtui.results.catalogue import catalogue
+    from labtui.results.rows import with_rows
 
-    def mine(series: Series) -> bool:
-        return series.is_run and view.run_id in {point.run for point in series.points}
+    heading, number, results = spec.heading.partition(",")[0], view.run_id, view.results
+    row = view.line.row if view.line is not None else None
+    if row is None or results is None:
+        charts: tuple[ChartSpec, ...] = ()
+    else:
+        alike = [each for each in results.rows if (each.model, each.mark) == (row.model, row.mark)]
+        if small := row.mark == "small":
+            alike = [replace(each, configuration=replace(each.configuration, mark="")) for each in alike]
+        charts = catalogue(with_rows(results, alike), repeats=True)
+    for chart in (each for each in charts if each.family == spec.family):
+        if mine := [each for each in chart.measured if number in _runs_of(each)]:
+            others = [replace(each, role="other") for each in chart.measured if each not in mine]
+            heading += f" of run {number}{' (small run)' * small}"
+            return replace(chart, heading=heading, series=(*others, *mine))
+    runs = {run for each in spec.measured for run in _runs_of(each)}
+    return replace(spec, heading=f"{heading} of run {runs.pop()}") if len(runs) == 1 else spec
 
-    results = view.results if not any(map(mine, spec.series)) else None
-    charts = (spec,) if results is None else catalogue(results, repeats=True)
-    alike = (each for each in charts if each.family == spec.family and any(map(mine, each.series)))
-    if (chart := next(alike, None)) is None:
-        return spec
-    grey = (replace(each, role="other") if each.is_run and not mine(each) else each for each in chart.series)
-    heading = f"{spec.heading.partition(',')[0]} of run {view.run_id}"
-    return replace(chart, heading=heading, series=tuple(grey))
+
+def _runs_of(series: Series) -> set[int | None]:
+    return {point.run for point in series.points}
