@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from labtui.domain.model import Interval
+from labtui.domain.profile import Queue
 from labtui.preflight import ScriptContext, fix_all, paths_to_ask
 from labtui.preflight.findings import RULES, apply_fix, preview_fix
 from labtui.session.settings import load_profile
@@ -148,6 +149,16 @@ def test_where_no_node_has_a_gpu_none_is_advised():
         assert [(f.effect.split(":")[0], f.fix) for f in found] == [(effect, None), (unlisted, None)]
     (said,) = (f for f in preflight(asking, draft(), site, ACCOUNT) if f.rule == "gpu-count")
     assert (said.severity, said.effect, said.fix) == ("error", site.without_gpus, None)
+
+
+@pytest.mark.parametrize("gpus", [0, 4])
+def test_the_nodes_of_the_jobs_own_partition_count(gpus):
+    own = (*PROFILE.queues, Queue(name="batch", cpus_per_node=112, gpus_per_node=8))
+    site = replace(PROFILE, status="own", queue_option="partition", queues=own, gpus_per_node=gpus)
+    for asked, has in (("batch -c 112 -G 8", None), ("batch -c 113", 112), ("gp_debug -c 200", None)):
+        files = {"job.slurm": f"#!/bin/bash\n#SBATCH -p {asked} -t 5\npython a.py\n".encode()}
+        found = [f.effect for f in preflight(files, None, site) if f.rule in ("few-cpus", "gpu-count")]
+        assert found == ([f"A task asks for 113 CPUs; a node of batch has {has}."] if has else []), asked
 
 
 def test_a_copy_is_to_be_changed_for_a_task_and_not_in_a_job_file_of_ones_own():

@@ -47,12 +47,13 @@ def test_nodes_that_differ_count_as_the_smallest_with_gpus_and_without_them_the_
     site = site_probe().answer(answer({"partitions": partition("gpu"), "nodes": nodes}), "abc")
     (found,) = site.partitions
     assert (found.cpus, found.gpus) == (64, 2) and found.nodes_from == "sinfo"
+    assert "cpus_per_node = 128  # the largest node" in site_profile("h", PROBE, site, Choices())[0]
     denied = "slurm_load_partitions: Access/permission denied"
     said = answer({"partitions": partition("gpu")}, {"nodes": denied, "account": ""}, "0101")
     site = site_probe().answer(said, "abc")
     assert site.refused == {"sinfo": denied, "sacctmgr": "no answer"}
     (found,) = site.partitions
-    assert (found.cpus, found.gpus) == (64, 2)
+    assert (found.cpus, found.gpus, found.largest) == (64, 2, None)
 
 
 def test_modules_as_lmod_and_as_environment_modules_list_them():

@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from labtui.domain.errors import failure
+from labtui.domain.model import JobRequest
 
 DATA_FOLDER = "cifar-10-batches-py"
 """CIFAR-10's folder, as its archive calls it."""
@@ -34,13 +36,18 @@ class QueueNames(NamedTuple):
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A QoS or partition, the `devices` of its jobs ("": either) and its known limits; None means unknown."""
+    """A QoS or partition, the `devices` of its jobs ("": either) and its known limits; None means unknown.
+
+    `cpus_per_node` and `gpus_per_node` are those of its largest node.
+    """
 
     name: str
     devices: Literal["cpu", "gpu", ""] = ""
     max_minutes: int | None = None
     max_nodes: int | None = None
     max_cpus: int | None = None
+    cpus_per_node: int | None = None
+    gpus_per_node: int | None = None
     max_submit_per_user: int | None = None
     max_running_per_user: int | None = None
     partition: str = ""
@@ -152,12 +159,25 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     @property
     def node_gpus(self) -> float:
         """The GPUs of a node; infinity if its nodes are not known."""
-        return self.gpus_per_node if self.status != "generic" and self.cpus_per_node > 1 else math.inf
+        known = not self.gpus_per_node or (self.status != "generic" and self.cpus_per_node > 1)
+        return self.gpus_per_node if known else math.inf
 
-    def more_memory(self, cpus: int) -> str:
-        """What helps a job with these CPUs on each node (0: all) that ran out of the node's memory."""
+    def in_queue(self, *names: str) -> "Profile":
+        """The profile with the largest node of the first of these queues whose nodes are known.
+
+        Slurm's partitions may differ: a profile that `init` wrote says nothing (one CPU) of nodes in others.
+        """
+        known = next((queue for queue in map(self.queue, names) if queue and queue.cpus_per_node), None)
+        if known is not None:
+            gpus, cpus = known.gpus_per_node or self.gpus_per_node, known.cpus_per_node or 1
+            return replace(self, title=known.name, cpus_per_node=cpus, gpus_per_node=gpus)
+        other = self.status == "own" and any(names) and self.gpu_queue not in names
+        return replace(self, cpus_per_node=1) if other else self
+
+    def more_memory(self, job: JobRequest) -> str:
+        """What helps a job that ran out of a node's memory; one without a number of CPUs has all of each node."""
         less = "keep fewer images in memory, or use a smaller batch or fewer workers."
-        if not cpus or cpus >= self.cpus_per_node > 1:
+        if not job.cpus or job.cpus >= self.in_queue(job.partition, job.qos).cpus_per_node > 1:
             return f"It has all CPUs of a node: {less}"
         return f"Raise --cpus-per-task, as memory comes with CPUs; or {less}"
 

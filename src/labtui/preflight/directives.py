@@ -211,11 +211,12 @@ def few_cpus(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """Fewer CPUs than the site asks for with each GPU, or more for a task than a node has.
 
     Fewer only if the site requires a number: elsewhere a node's CPUs divided by its GPUs are a fair share, not a rule.
-    More not in queues without GPUs beside others with some, whose nodes may be larger.
+    More not in queues without GPUs beside others with some, if the profile does not know their nodes.
     """
-    given, most = job.last("cpus-per-task"), context.profile.cpus_per_node
-    if (job.cpus or 0) > most > 1 and (job.gpus or not context.profile.node_gpus):
-        effect = f"A task asks for {job.cpus} CPUs; a node of {context.profile.title} has {most}."
+    given, site = job.last("cpus-per-task"), context.profile.in_queue(*job.queues)
+    known = job.gpus or not context.profile.node_gpus or site is not context.profile
+    if known and (job.cpus or 0) > site.cpus_per_node > 1:
+        effect = f"A task asks for {job.cpus} CPUs; a node of {site.title} has {site.cpus_per_node}."
         yield Hit(given.line if given else 1, effect)
     needed = job.gpus * context.profile.cpus_per_gpu
     cpus = (job.cpus or 1) * job.tasks_per_node

@@ -49,8 +49,9 @@ def gpu_count(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     request = next(filter(None, map(job.last, ("gres", "gpus", "gpus-per-node"))), None)
     counts = ((1 if re.search(r"_seq\.py\b", c.text) else gpus_in_command(c.text), c) for c in job.launches)
     used = [(n, c) for n, c in counts if n is not None]
-    if request is not None and request.name != "gpus" and job.gpus > (most := context.profile.node_gpus):
-        effect = f"A node of {context.profile.title} has {most} GPUs, not {job.gpus}: ask for more nodes."
+    site = context.profile.in_queue(*job.queues)
+    if request is not None and request.name != "gpus" and job.gpus > (most := site.node_gpus):
+        effect = f"A node of {site.title} has {most} GPUs, not {job.gpus}: ask for more nodes."
         hit = _other_gpus(job, request, context.profile.without_gpus or effect, most)
         yield hit if most else hit._replace(fix=None)
         return

@@ -263,7 +263,7 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
         return _propose_more_time(session, submission, runs, specs)
     reason = (submission.job is None and submission.sentence) or "The same settings again."
     if run.end == "host-memory":
-        reason = f"{OUT_OF_MEMORY_AGAIN} {session.profile.more_memory(submission.cpus)}"
+        reason = f"{OUT_OF_MEMORY_AGAIN} {session.profile.more_memory(submission)}"
     elif minutes is not None:
         reason = f"The same settings again, with a limit of {minutes} min."
     elif (name := submission.job_file) and not _is_as_sent(session, submission):

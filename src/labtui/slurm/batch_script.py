@@ -144,6 +144,11 @@ class JobScript(msgspec.Struct, frozen=True, dict=True):
         found = self.last(name)
         return found.value if found else ""
 
+    @property
+    def queues(self) -> tuple[str, str]:
+        """The partition and the QoS; "" for one that is not named."""
+        return self.value("partition"), self.value("qos")
+
     def has(self, name: str) -> bool:
         """Whether the option is given at all."""
         return name in self.given or self.last(name) is not None

@@ -23,7 +23,7 @@ class SitePartition(msgspec.Struct, frozen=True, kw_only=True):
     """A partition of the cluster. None: unknown, or no limit.
 
     `cpus` and `gpus` are those of one node (the smallest if nodes differ). `accounts` and `qos` are those allowed,
-    None for all. `nodes_from` names the source of `cpus` and `gpus`.
+    None for all. `nodes_from` names the source of `cpus` and `gpus`; `largest` are the most of both on any node.
     """
 
     name: str
@@ -33,6 +33,7 @@ class SitePartition(msgspec.Struct, frozen=True, kw_only=True):
     max_nodes: int | None = None
     cpus: int | None = None
     gpus: int | None = None
+    largest: tuple[int, int] | None = None
     accounts: tuple[str, ...] | None = None
     qos: tuple[str, ...] | None = None
     nodes_from: str = ""
@@ -130,10 +131,12 @@ def _with_nodes(partitions: Iterable[SitePartition], text: str) -> tuple[SitePar
     for name, lines in rows.items():
         # A job that fits any node must fit the smallest; in a partition with GPUs only nodes with GPUs count.
         with_gpus = [words for words in lines if gpus_of(words[2])] or lines
+        sizes = [(cpus, gpus_of(words[2])) for words in lines if (cpus := _count(words[1])) is not None]
         known[name] = replace(
             known.get(name, SitePartition(name=name)),
             cpus=min((cpus for words in with_gpus if (cpus := _count(words[1])) is not None), default=None),
             gpus=min(gpus_of(words[2]) for words in with_gpus),
+            largest=tuple(map(max, zip(*sizes, strict=True))) if sizes else None,
             nodes_from="sinfo",
         )
     return tuple(known.values())

@@ -247,7 +247,7 @@ def site_profile(
     if cpu:
         tables.setdefault(cpu_name, cpu)
     if chosen and not by_qos:  # `qos` in lab.toml may name any of these, for jobs with GPUs or without
-        partition = replace(chosen.partition, gpus=None)
+        partition = replace(chosen.partition, gpus=None, largest=None)
         for name in _granted_qos(slurm, account):
             tables.setdefault(name, SiteQueue(partition, name, _limits(slurm, partition, name)))
     unknown, cluster = tuple(_gaps(slurm, site, chosen, choices)), site.config.get("ClusterName", "")
@@ -276,6 +276,9 @@ def site_profile(
         lines += [_toml("devices", {None: "", 0: "cpu"}.get(queue.partition.gpus, "gpu"))]
         lines += [_toml("partition", queue.partition.name if by_qos else "")]
         lines += [_toml(limit, value) for limit, value in queue.limits.items()]
+        if queue.partition.largest:
+            cpus, gpus = queue.partition.largest
+            lines += [_toml("cpus_per_node", cpus, "the largest node"), _toml("gpus_per_node", gpus)]
     head = f"# Read from {host} by labtui on {day}. Correct what is wrong."
     kept = (inert(line) for line in (head, *lines) if not line.endswith(("= []", '= ""')))
     return "\n".join((*kept, "")), unknown

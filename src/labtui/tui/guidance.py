@@ -139,7 +139,7 @@ def remedy(view: View, line: RunLine) -> NextStep:
     elif run.gpu_memory_ran_out:
         return _after_oom(view, line)
     elif run.end == "host-memory" and line.submission is not None and view.profile is not None:
-        advice = view.profile.more_memory(line.submission.cpus)
+        advice = view.profile.more_memory(line.submission)
     return NextStep("Run again", advice)
 
 
