@@ -250,6 +250,12 @@ def test_what_the_text_does_not_tell_is_read_from_the_log(bench):
     assert len(run.epochs) == 3 and run.outcome == "completed"
 
 
+@pytest.mark.parametrize("command", ["srun python -u s/keras_mlp.py", "python keras_mlp.py --epochs 3"])
+def test_with_or_without_options_a_script_gives_its_model_the_name(bench, command):
+    assert run_own(bench, command, keras_log(5, 4, 4, head=False, total=3)).spec.model == "keras_mlp"
+    assert [row.model for row in bench.session.results().rows] == ["keras_mlp"]
+
+
 @pytest.mark.parametrize("where", ["--n_gpus 1", "--device cpu"])
 def test_a_script_of_the_students_own_takes_the_time_of_the_same_command(bench, where):
     """Its batch and its epochs, too, where the file leaves them open."""

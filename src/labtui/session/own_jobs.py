@@ -29,7 +29,7 @@ from labtui.slurm.batch_script import JobScript, read_script
 from labtui.slurm.job_script import STARTED_GUARD
 from labtui.slurm.script_commands import Command
 from labtui.slurm.values import limit_minutes
-from labtui.training_logs.run_headers import read_command
+from labtui.training_logs.run_headers import model_of_script, read_command
 
 if TYPE_CHECKING:
     from labtui.domain.profile import Profile
@@ -121,7 +121,7 @@ def _runs(script: JobScript, answers: Answers) -> tuple[RunSpec, ...]:
     """One run for each command that starts a training; a single unknown one if no command does."""
     gpus = script.gpus * script.nodes
     found = [run for command in script.launches if (run := _run(command, gpus)) is not None] or [UNPLANNED]
-    if "model" in answers and len({run.model for run in found}) == 1:
+    if "model" in answers and len({"model" not in run.unknown and run.model for run in found}) == 1:
         found = [replace(run, named=True, unknown=(*run.unknown, "model")) for run in found]
     per_gpu, others = answers.get("batch_size", 0), {**answers}
     others.pop("batch_size", None)
@@ -162,7 +162,10 @@ def _run(command: Command, gpus: int) -> RunSpec | None:
     words = re.split(r"\s\d?[<>&]", re.sub("['\"]", " ", command.text))[0].split()
     at = next((at for at, word in enumerate(words) if word.endswith(".py")), len(words))
     script = PurePosixPath(words[at]) if words[at:] else None
-    run = replace(UNPLANNED, script=script.name if script else "", arguments=tuple(words[at + 1 :]))
+    # the model stays unknown, as a log may name it, and is the script's name if none does
+    model = (script and model_of_script(script.stem)) or ""
+    name, arguments = script.name if script else "", tuple(words[at + 1 :])
+    run = replace(UNPLANNED, model=model, script=name, arguments=arguments)
     if read is None:
         return None if script is None or script.stem.lower().startswith(_HELPERS) else run
     told = facts_by_field(read.facts)

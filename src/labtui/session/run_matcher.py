@@ -149,7 +149,8 @@ class SubmissionReader:
         values = {name: getattr(parsed, name) for name in _FROM_LOG} | {"gpu_lines": joined.gpu_lines}
         if run.device == "cpu" and not joined.names_gpus:  # its job asked for none, whatever its header says
             values |= {"device": "cpu", "n_gpus": 0}
-        spec = fill_unknown(run.spec, facts_by_field(joined) | self._given)
+        named = {"model": run.spec.model} if run.spec.model else {}
+        spec = fill_unknown(run.spec, named | facts_by_field(joined) | self._given)
         if self._own_job_file and parsed.epochs and parsed.epochs_planned:
             # the log knows better than the command, and what was trained better than both
             spec = replace(spec, epochs=max(parsed.epochs_planned, parsed.epochs[-1].epoch))
