@@ -2,6 +2,7 @@
 
 import pytest
 
+from labtui.domain.run import MIXED
 from labtui.training_logs.reader import LogReader, parse_log
 
 BAR = "[==============================]"
@@ -67,5 +68,5 @@ def test_a_first_epoch_is_corrected_by_what_follows():
 def test_processes_out_of_step_are_not_told_apart(epochs):
     lines = [each for n in range(1, epochs + 1) for each in (f"Epoch {n}/{epochs}", own(25, 998 + n))]
     report = parse_log(log(f"Epoch 1/{epochs}", *lines))
-    assert [(run.epochs, run.interleaved) for run in report.runs] == [((), True)]
+    assert [(run.epochs, run.interleaved, run.notes) for run in report.runs] == [((), True, (MIXED,))]
     assert [found.kind for found in report.diagnosis] == ["mixed-trainings"]

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from labtui.domain import model
 from labtui.domain.model import EpochSample, Interval, JobPhase, JobView, RunPhase, SubmissionStatus
+from labtui.domain.run import MIXED
 from labtui.domain.state import (
     CLUSTER_OVER,
     LIVE,
@@ -677,10 +678,12 @@ def test_a_run_that_ended_without_an_epoch_is_named_in_the_results():
     ended = one_run(outcome="time-limit", phase=RunPhase.FAILED, started=True)
     runs = {1: ended, 2: replace(ended, run_id=2, outcome="unfinished"), 3: one_run(3, outcome="unfinished")}
     runs[4] = one_run(4, outcome="completed", phase=RunPhase.DONE)
+    runs[5] = replace(runs[4], run_id=5, notes=(MIXED,))
     assert messages.note_lines(compute.compute_results(measured_from_state(LabState(runs=runs)))) == [
         "Not counted: run 1, no epoch was finished: it was stopped by its time limit.",
         "Not counted: run 2, no epoch was finished: it ended early.",
         "Not counted: run 4, no epoch time was read: see `labtui parse `, then set log_patterns in lab.toml.",
+        f"Not counted: run 5, no epoch time was read: {MIXED}.",
     ]
     view = seen(LabState(runs=runs), chosen=4)
     assert guidance.instead_of_chart(view).startswith("Run 4 is in no chart: no epoch time was read")

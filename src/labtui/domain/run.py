@@ -31,6 +31,7 @@ DEEDS = {end: deed for end, (deed, _) in _ENDS.items()}
 """How a run ended, as a verb phrase after "run 3" or "it"; by `RunState.end`, where "" is a run in progress."""
 CAUSES = {end: cause for end, (_, cause) in _ENDS.items()}
 """How a run ended, as a label; same keys."""
+MIXED = "several trainings or processes wrote to this log at once, and nothing shows which epochs are whose"
 WHAT_COUNTS = "More time does not help: only a run on the task's images and devices counts."
 """What to know after a small run, or one that fell back to the CPU, whose time limit ended it."""
 

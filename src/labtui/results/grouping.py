@@ -14,7 +14,7 @@ from operator import attrgetter
 import msgspec
 
 from labtui.domain.model import Interval, WorkUnit, plural
-from labtui.domain.run import DEEDS, Mark
+from labtui.domain.run import DEEDS, MIXED, Mark
 from labtui.domain.tuning import Tuning, distinguishing_words
 from labtui.results.measured import CPUS, MeasuredRun, grouped
 from labtui.slurm.values import number
@@ -277,7 +277,8 @@ def _why_unusable(run: MeasuredRun) -> str:
     if run.run.epochs or run.run.throughput is not None:
         return "the training ran on the CPU, so it is not counted as a GPU run" if run.no_gpu else ""
     if run.run.program is None and run.run.outcome == "completed":
-        return f"no epoch time was read: see `labtui parse {run.source}`, then set log_patterns in lab.toml"
+        other = f"see `labtui parse {run.source}`, then set log_patterns in lab.toml"
+        return f"no epoch time was read: {MIXED if MIXED in run.run.notes else other}"
     missing = "no epoch was finished" if run.run.program is None else "its log has no time"
     return f"{missing}: it {DEEDS[run.run.outcome or 'unfinished']}"
 

@@ -17,6 +17,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from labtui.domain.model import EpochSample, Interval, Outcome
+from labtui.domain.run import MIXED
 from labtui.training_logs import diagnosis, keras, keras_runs, patterns, spans
 from labtui.training_logs.keras_runs import KERAS
 from labtui.training_logs.run import MAX_LISTED, OpenRun
@@ -26,7 +27,6 @@ from labtui.training_logs.spans import CLOCK, COURSE, IMAGENET, Opened
 
 _BARS = "An epoch has several bars without a name, and nothing shows which is the training's."
 _TWO_BATCHES = "The log has two global batches, {:,} and {:,}: the later one counts."
-_MIXED = "several trainings or processes wrote to this log at once, and nothing shows which epochs are whose"
 
 
 class Fold:
@@ -131,9 +131,9 @@ class Fold:
         run = self.open
         if run is None or run.refused:
             return
-        run.refuse(_MIXED)
+        run.refuse(MIXED)
         advice = "Write one log for each training (`srun --output`, or `> train1.log` for each command) and read those."
-        self.diagnoser.add("mixed-trainings", line, f"{text.strip()[:120]} - {_MIXED}", advice)
+        self.diagnoser.add("mixed-trainings", line, f"{text.strip()[:120]} - {MIXED}", advice)
 
 
 # --------------------------------------------------------------------------- facts, and that a training begins

@@ -328,12 +328,11 @@ class OpenRun(msgspec.Struct):
 
     def note(self, sentence: str) -> None:
         """Note once why a number is absent or has wide bounds."""
-        if sentence not in self.notes and len(self.notes) < MAX_NOTES:
+        if not self.refused and sentence not in self.notes and len(self.notes) < MAX_NOTES:
             self.notes.append(sentence)
 
     def refuse(self, reason: str) -> None:
-        self.refused = True
-        self.note(reason)
+        self.refused, self.notes = True, [reason]
 
     # ------------------------------------------------------------------ as a value
 
@@ -343,7 +342,7 @@ class OpenRun(msgspec.Struct):
         began = records.open if self.form and not (records.epochs or self.ended) else None
         if began and (self.rates or self.last >= began.number + max(1, began.count)):
             return self._without_records().view()
-        apart = self.apart | self._times_apart()
+        apart = {} if self.refused else self.apart | self._times_apart()
         numbers = () if self.refused else sorted((self.epochs.keys() | records.epochs.keys()) - apart.keys())
         samples = tuple(map(self.sample, numbers))
         notes = (*self.notes, *apart.values())[: 2 * MAX_NOTES]
