@@ -1,8 +1,11 @@
 """A run again: what its end asks for is changed, and nothing else."""
 
+import re
+
 import pytest
 from msgspec.structs import replace
 
+from labtui.commands.job_files import job_line
 from labtui.domain.errors import UsageError
 from labtui.domain.model import Diagnosis, EpochSample, Interval, JobPhase, Outcome, RunSpec, SubmissionStatus
 from labtui.lab.plan import PlanOverrides
@@ -103,7 +106,11 @@ def test_a_limit_shorter_than_the_run_should_take_is_found_and_twice_it_is_not_e
     job = draft(time_limit_minutes=1)
     found = bench.session.preview(job)
     inside = bench.session.preview(draft(time_limit_minutes=int(found.seconds.hi // 60)))
-    assert all("short-limit" in {each.rule for each in one.findings} for one in (found, inside))
+    for one in (found, inside):
+        (span,) = (
+            re.findall("take (.*); Slurm", f.effect)[0] for f in one.findings if f.rule == "short-limit"
+        )
+        assert f"expected {span}, " in job_line(one, {})
     ended(bench, "time-limit", job)
     (again,) = retry_after(bench.session, 1).drafts
     assert again.time_limit_minutes > found.seconds.hi / 60

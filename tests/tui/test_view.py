@@ -33,6 +33,7 @@ from labtui.session.labs import load_edition
 from labtui.session.settings import load_profile
 from labtui.slurm.job_evidence import observe
 from labtui.slurm.queue import QueueAnswer
+from labtui.slurm.values import clock_span, range_text
 from labtui.tui import format as words
 from labtui.tui import guidance, themes
 from labtui.tui.guidance import headline, next_step, result_parts, status_line, title_remark
@@ -705,9 +706,9 @@ def test_the_use_of_gpus_is_that_of_the_run_s_own(tmp_path):
 
 @pytest.mark.parametrize(("seconds", "text"), [(9, "0:09"), (79, "1:19"), (3723, "1:02:03"), (-4, "0:00")])
 def test_spans_read_as_a_clock_and_a_number_stays_beside_its_unit(seconds, text):
-    assert words.clock_span(seconds) == text
+    assert clock_span(seconds) == text
     times = Interval(763.0, 763.0, 4557.0), Interval(73.0, 72.9, 73.2), Interval(52.0, 49.6, 58.2)
-    told = [words.range_text(each, each.value) for each in times]
+    told = [range_text(each, each.value) for each in times]
     assert told == ["12:43 to 75:57", "about 1:13", "0:50 to 0:58"] and words.span_text(58.2) == "0:58 min"
     assert sentences("For yet. Press D.", 16) == "For yet.", "a key is named whole or not at all"
     assert wrap("an epoch of 5.38 s, 70 % of it", 15) == ["an epoch of", "5.38 s, 70 % of", "it"]

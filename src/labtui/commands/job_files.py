@@ -14,7 +14,7 @@ from labtui.commands.terminal import fields_of, folder_here, print_json, print_l
 from labtui.domain.errors import failure
 from labtui.domain.model import SubmissionDraft, plural
 from labtui.domain.tuning import tuning_words
-from labtui.slurm.values import number
+from labtui.slurm.values import number, range_text
 
 if TYPE_CHECKING:
     from labtui.domain.profile import Profile
@@ -54,7 +54,6 @@ def answers_about_runs(args: argparse.Namespace) -> Answers:
 def job_line(preview: Preview, names: Mapping[str, str]) -> str:
     """A job in one line: its runs, time limit, expected time and cost."""
     from labtui.results.cost import hours_text
-    from labtui.tui.format import range_text
 
     draft, seconds, hours = preview.draft, preview.seconds, preview.gpu_hours
     expected, cost = ", expected time not known", ""

@@ -171,7 +171,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         if known is not None:
             gpus, cpus = known.gpus_per_node or self.gpus_per_node, known.cpus_per_node or 1
             return replace(self, title=known.name, cpus_per_node=cpus, gpus_per_node=gpus)
-        other = self.status == "own" and any(names) and self.gpu_queue not in names
+        other = self.status == "own" and any(names) and self.gpu_queue not in ("", *names)
         return replace(self, cpus_per_node=1) if other else self
 
     def more_memory(self, job: JobRequest) -> str:

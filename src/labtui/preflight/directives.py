@@ -12,7 +12,7 @@ from labtui.domain.model import plural
 from labtui.domain.profile import Queue
 from labtui.preflight.findings import Hit, ScriptContext, add_directive, change, replace_line, rule, value_hit
 from labtui.slurm.batch_script import JobScript, read_options
-from labtui.slurm.values import duration_text, limit_minutes
+from labtui.slurm.values import duration_text, limit_minutes, range_text
 from labtui.training_logs.run_headers import GPU_OPTIONS
 
 _SHEBANG = re.compile(r"#!\s*/(?:usr/)?bin/(?:env\s+)?(?:ba|z|da|k)?sh(?P<rest>.*)$")
@@ -133,9 +133,8 @@ def short_limit(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     minutes, seconds = limit_minutes(job.value("time")), context.forecast
     if seconds is None or not minutes:
         return
-    low, high = math.ceil(seconds.lo / 60), math.ceil(seconds.hi / 60)
-    if minutes < high:
-        span = f"{low} to {high}" if low < high else str(high)
+    if minutes < (high := math.ceil(seconds.hi / 60)):
+        span = range_text(seconds, like=60)  # as the line that shows the job has it
         effect = f"The trainings should take {span} min; Slurm ends the job after {minutes}."
         most = context.profile.within_limit(job.value("qos") or job.value("partition"), high)
         hit = value_hit(job, "time", effect, duration_text(60 * most))

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 from rich.cells import cell_len, set_cell_size
 
-from labtui.domain.model import Interval, JobPhase, JobView, RunPhase, RunSpec, SubmissionStatus
+from labtui.domain.model import JobPhase, JobView, RunPhase, RunSpec, SubmissionStatus
 from labtui.domain.run import run_numbers
 from labtui.domain.state import PENDING, TRAINING, SubmissionState, submission_queue
 from labtui.domain.terminal_text import printable
+from labtui.slurm.values import clock_span
 
 if TYPE_CHECKING:
     from labtui.results.charts import ChartSpec
@@ -63,23 +64,9 @@ def clock(at: float) -> str:
     return time.strftime("%H:%M", time.localtime(at))
 
 
-def clock_span(seconds: float, *, like: float | None = None) -> str:
-    """Seconds as minutes, or as hours and minutes: ``0:09``, ``1:19``, ``1:02:03``; in the form of the time `like`."""
-    minutes, rest = divmod(max(0, round(seconds)), 60)
-    if round(seconds if like is None else like) < 3600:
-        return f"{minutes}:{rest:02d}"
-    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
-
-
 def span_text(seconds: float) -> str:
     """Seconds with a unit: ``0:58 min``, ``1:19 min``, ``1:02:03 h``."""
     return f"{clock_span(seconds)} {'min' if round(seconds) < 3600 else 'h'}"
-
-
-def range_text(seconds: Interval, like: float) -> str:
-    """The bounds of a time in the unit of the time `like`: ``0:50 to 0:58``, ``12:43 to 75:57``, ``about 1:13``."""
-    lo, hi = (clock_span(each, like=like) for each in (seconds.lo, seconds.hi))
-    return f"about {lo}" if lo == hi else f"{lo} to {hi}"
 
 
 def plain(label: str) -> str:

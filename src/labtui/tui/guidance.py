@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from labtui.domain.model import Diagnosis, RunPhase, plural
 from labtui.domain.run import run_numbers
 from labtui.domain.state import CLUSTER_OVER, LIVE, OPEN, TRAINING, ended_by
+from labtui.slurm.values import clock_span
 from labtui.tui import format as words
 from labtui.tui.view import ENDED_BADLY, SMALL, RunLine, View, planned_sizes
 
@@ -354,7 +355,7 @@ def title_remark(view: View) -> str:
     if run is None or line.live not in TRAINING or line.word != line.live:
         return ""
     ran = run.took_s or 0.0
-    told = f" for {words.clock_span(ran)}" if ran >= 1 else ""
+    told = f" for {clock_span(ran)}" if ran >= 1 else ""
     return f"{told} (run {run.run_id})" if len(view.lines) > 1 else told
 
 
@@ -436,7 +437,7 @@ def status_line(view: View) -> tuple[str, str]:
             said = "" if _stopped(view) and connection.hint else connection.sentence
             return "warning", f"{said} {connection.hint}".strip()
         how = connection.hint if view.read_only else "labtui keeps trying."
-        lasted = words.clock_span(view.now - max(at, connection.since))
+        lasted = clock_span(view.now - max(at, connection.since))
         return "warning", f"Offline for {lasted}. Jobs go on; numbers are from {words.clock(at)}. {how}"
     if state.problems:
         problem = state.problems[-1]

@@ -19,6 +19,7 @@ from labtui.lab.plan import PlanRow, expected_learning_rate
 from labtui.preflight.findings import MAIN_SCRIPT
 from labtui.results.cost import hours_text
 from labtui.session.planning import OUT_OF_MEMORY_AGAIN
+from labtui.slurm.values import range_text
 from labtui.tui import format as words
 from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import Plan, PlanFinding, Verdict
@@ -66,7 +67,7 @@ def ticket(plan: Plan) -> tuple[Figure, ...]:
     seconds, hours = total([time for time, _ in each]), total([cost for _, cost in each])
     if seconds is not None:
         long = seconds.hi if seconds.hi >= 3600 else seconds.value
-        below = f"expected, {words.range_text(seconds, long)}".partition(", about")[0]
+        below = f"expected, {range_text(seconds, long)}".partition(", about")[0]
         digits, unit = words.span_text(seconds.value).split()
         figures.append(Figure(digits, unit, below.replace(f", {digits} to ", ", up to ")))
     elif limits := sum(draft.time_limit_minutes for draft in plan.requests):

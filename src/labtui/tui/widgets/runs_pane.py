@@ -14,6 +14,7 @@ from labtui.domain.tuning import distinguishing_words
 from labtui.results.charts import FAMILIES, ChartSpec, Series
 from labtui.results.measured import val_accuracy
 from labtui.results.numbers import memory_text, percent_text, rate_text, ratio_text, time_text, whole_text
+from labtui.slurm.values import clock_span
 from labtui.tui import format as words
 from labtui.tui.format import NOTHING, PHASE_ROLES, all_shortened
 from labtui.tui.guidance import ended_as_asked, error_runs, headline, remedy, result_parts, sizes_of, unit_of
@@ -266,7 +267,7 @@ def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
     if line.word == RunPhase.RUNNING and line.run.spec.program is None:
         left = f"epoch {line.run.epochs_read + 1}"  # also of a run that takes longer than was expected
         if line.left_s or (line.left_s is not None and line.to_limit):
-            left = f"{words.clock_span(line.left_s)} {'to limit' if line.to_limit else 'left'}"
+            left = f"{clock_span(line.left_s)} {'to limit' if line.to_limit else 'left'}"
         cells = max(3, min(MAX_BAR, width - 2 - max(10, len(left))))
         done = min(cells - (not line.to_limit), round(line.share * cells))  # full at the end only
         text = ink("━" * done, styles.busy).append("─" * (cells - done), styles.axis)
@@ -280,7 +281,7 @@ def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
     text.append(", as the task asks" if aim else "", styles.soft)
     told = [*filter(None, (rest, line.why_not))] if done else []  # these have the room of the time
     if line.took_s and not line.run.total_seconds and not told and (done or line.phase is RunPhase.CANCELLED):
-        text.append(f" {'in' if done else 'after'} {words.clock_span(line.took_s)}", styles.soft)
+        text.append(f" {'in' if done else 'after'} {clock_span(line.took_s)}", styles.soft)
     for said in told:
         text.append(f", {said}", styles.warn)
     return text
