@@ -171,8 +171,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         if known is not None:
             gpus, cpus = known.gpus_per_node or self.gpus_per_node, known.cpus_per_node or 1
             return replace(self, title=known.name, cpus_per_node=cpus, gpus_per_node=gpus)
-        other = self.status == "own" and any(names) and self.gpu_queue not in ("", *names)
-        return replace(self, cpus_per_node=1) if other else self
+        own = self.status == "own" and self.queue_option == "partition"
+        return replace(self, cpus_per_node=1) if own and self.gpu_queue not in names else self
 
     def more_memory(self, job: JobRequest) -> str:
         """What helps a job that ran out of a node's memory; one without a number of CPUs has all of each node."""
