@@ -22,6 +22,7 @@ from labtui.domain.state import (
     SubmissionState,
     run_phase,
 )
+from labtui.domain.terminal_text import clock_span, range_text
 from labtui.lab.checks import CheckItem, TaskCheck
 from labtui.lab.expected_time import run_seconds
 from labtui.results import compute, messages
@@ -33,7 +34,6 @@ from labtui.session.labs import load_edition
 from labtui.session.settings import load_profile
 from labtui.slurm.job_evidence import observe
 from labtui.slurm.queue import QueueAnswer
-from labtui.slurm.values import clock_span, range_text
 from labtui.tui import format as words
 from labtui.tui import guidance, themes
 from labtui.tui.guidance import headline, next_step, result_parts, status_line, title_remark

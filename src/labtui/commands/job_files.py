@@ -13,8 +13,9 @@ from labtui.commands import options
 from labtui.commands.terminal import fields_of, folder_here, print_json, print_line, say
 from labtui.domain.errors import failure
 from labtui.domain.model import SubmissionDraft, plural
+from labtui.domain.terminal_text import range_text
 from labtui.domain.tuning import tuning_words
-from labtui.slurm.values import number, range_text
+from labtui.slurm.values import number
 
 if TYPE_CHECKING:
     from labtui.domain.profile import Profile

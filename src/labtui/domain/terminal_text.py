@@ -1,9 +1,11 @@
-"""Text for a terminal: log lines as a terminal shows them, untrusted text made harmless, symbols as ASCII."""
+"""Text for a terminal: log lines as shown, untrusted text made harmless, symbols as ASCII, spans of time."""
 
 import re
 import textwrap
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
+
+from labtui.domain.model import Interval
 
 _ESCAPES = re.compile(
     r"""\x1b (?:
@@ -138,3 +140,17 @@ def file_name(text: str) -> str:
     """A safe file name made from untrusted text, the same on every system."""
     safe = _UNSAFE.sub("_", text).strip("._")[:120].rstrip("._")
     return _DEVICE.sub(r"\1_", safe) or "unnamed"
+
+
+def clock_span(seconds: float, *, like: float | None = None) -> str:
+    """Seconds as minutes, or as hours and minutes: ``0:09``, ``1:19``, ``1:02:03``; in the form of the time `like`."""
+    minutes, rest = divmod(max(0, round(seconds)), 60)
+    if round(seconds if like is None else like) < 3600:
+        return f"{minutes}:{rest:02d}"
+    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
+
+
+def range_text(seconds: Interval, like: float) -> str:
+    """The bounds of a time in the unit of the time `like`: ``0:50 to 0:58``, ``12:43 to 75:57``, ``about 1:13``."""
+    lo, hi = (clock_span(each, like=like) for each in (seconds.lo, seconds.hi))
+    return f"about {lo}" if lo == hi else f"{lo} to {hi}"

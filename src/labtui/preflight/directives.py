@@ -10,9 +10,10 @@ from collections.abc import Iterator
 
 from labtui.domain.model import plural
 from labtui.domain.profile import Queue
+from labtui.domain.terminal_text import range_text
 from labtui.preflight.findings import Hit, ScriptContext, add_directive, change, replace_line, rule, value_hit
 from labtui.slurm.batch_script import JobScript, read_options
-from labtui.slurm.values import duration_text, limit_minutes, range_text
+from labtui.slurm.values import duration_text, limit_minutes
 from labtui.training_logs.run_headers import GPU_OPTIONS
 
 _SHEBANG = re.compile(r"#!\s*/(?:usr/)?bin/(?:env\s+)?(?:ba|z|da|k)?sh(?P<rest>.*)$")

@@ -7,7 +7,7 @@ import operator
 import re
 from datetime import UTC, datetime
 
-from labtui.domain.model import Interval, Stream
+from labtui.domain.model import Stream
 from labtui.domain.state import LOG_ENDINGS, SubmissionState
 
 MAX_DIGITS = 12
@@ -67,20 +67,6 @@ def duration_text(seconds: float, *, hours: bool = True) -> str:
     if days:
         return f"{days}-{clock}"
     return clock if hours else re.sub(r"^(00:)?0?(?=\d+:)", "", clock)
-
-
-def clock_span(seconds: float, *, like: float | None = None) -> str:
-    """Seconds as minutes, or as hours and minutes: ``0:09``, ``1:19``, ``1:02:03``; in the form of the time `like`."""
-    minutes, rest = divmod(max(0, round(seconds)), 60)
-    if round(seconds if like is None else like) < 3600:
-        return f"{minutes}:{rest:02d}"
-    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
-
-
-def range_text(seconds: Interval, like: float) -> str:
-    """The bounds of a time in the unit of the time `like`: ``0:50 to 0:58``, ``12:43 to 75:57``, ``about 1:13``."""
-    lo, hi = (clock_span(each, like=like) for each in (seconds.lo, seconds.hi))
-    return f"about {lo}" if lo == hi else f"{lo} to {hi}"
 
 
 def size_kib(text: str) -> float | None:

@@ -15,8 +15,7 @@ from rich.cells import cell_len, set_cell_size
 from labtui.domain.model import JobPhase, JobView, RunPhase, RunSpec, SubmissionStatus
 from labtui.domain.run import run_numbers
 from labtui.domain.state import PENDING, TRAINING, SubmissionState, submission_queue
-from labtui.domain.terminal_text import printable
-from labtui.slurm.values import clock_span
+from labtui.domain.terminal_text import clock_span, printable
 
 if TYPE_CHECKING:
     from labtui.results.charts import ChartSpec

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from labtui.domain.model import Diagnosis, RunPhase, plural
 from labtui.domain.run import run_numbers
 from labtui.domain.state import CLUSTER_OVER, LIVE, OPEN, TRAINING, ended_by
-from labtui.slurm.values import clock_span
+from labtui.domain.terminal_text import clock_span
 from labtui.tui import format as words
 from labtui.tui.view import ENDED_BADLY, SMALL, RunLine, View, planned_sizes
 

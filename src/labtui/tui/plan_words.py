@@ -13,13 +13,13 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from labtui.domain.model import RunPhase, RunSpec, plural
+from labtui.domain.terminal_text import range_text
 from labtui.domain.tuning import option_groups
 from labtui.lab.expected_time import expectation, run_seconds, total
 from labtui.lab.plan import PlanRow, expected_learning_rate
 from labtui.preflight.findings import MAIN_SCRIPT
 from labtui.results.cost import hours_text
 from labtui.session.planning import OUT_OF_MEMORY_AGAIN
-from labtui.slurm.values import range_text
 from labtui.tui import format as words
 from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import Plan, PlanFinding, Verdict

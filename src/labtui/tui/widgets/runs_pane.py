@@ -10,11 +10,11 @@ from textual import app, containers, widgets
 
 from labtui.domain.model import RunPhase
 from labtui.domain.run import run_numbers
+from labtui.domain.terminal_text import clock_span
 from labtui.domain.tuning import distinguishing_words
 from labtui.results.charts import FAMILIES, ChartSpec, Series
 from labtui.results.measured import val_accuracy
 from labtui.results.numbers import memory_text, percent_text, rate_text, ratio_text, time_text, whole_text
-from labtui.slurm.values import clock_span
 from labtui.tui import format as words
 from labtui.tui.format import NOTHING, PHASE_ROLES, all_shortened
 from labtui.tui.guidance import ended_as_asked, error_runs, headline, remedy, result_parts, sizes_of, unit_of
