@@ -4,8 +4,10 @@ import re
 import textwrap
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from labtui.domain.model import Interval
+if TYPE_CHECKING:
+    from labtui.domain.model import Interval
 
 _ESCAPES = re.compile(
     r"""\x1b (?:
@@ -150,7 +152,7 @@ def clock_span(seconds: float, *, like: float | None = None) -> str:
     return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
 
 
-def range_text(seconds: Interval, like: float) -> str:
+def range_text(seconds: "Interval", like: float) -> str:
     """The bounds of a time in the unit of the time `like`: ``0:50 to 0:58``, ``12:43 to 75:57``, ``about 1:13``."""
     lo, hi = (clock_span(each, like=like) for each in (seconds.lo, seconds.hi))
     return f"about {lo}" if lo == hi else f"{lo} to {hi}"
