@@ -177,6 +177,11 @@ class RunRecord(RunFacts, frozen=True, kw_only=True):
     """The lines that give its number of GPUs."""
 
     @property
+    def end(self) -> str:
+        """How it ended, as a key of `DEEDS` and `CAUSES`; "" while unknown."""
+        return self.outcome or ""
+
+    @property
     def names_gpus(self) -> bool:
         """Whether the framework lists GPUs by name, which proves that there are some."""
         return any(line.source == "devices" and line.device == "gpu" for line in self.gpu_lines)

@@ -60,7 +60,7 @@ def hand_in(contents: LabContents) -> Document:
         pages=tuple(pages),
         facts=tables.title_facts(lab, accuracy=any(page.target for page in edition.hand_in.pages)),
         mark=contents.mark,
-        notes=(*notes, *small_notes(contents.named)),
+        notes=(*notes, *_ends(shown), *small_notes(contents.named)),
     )
 
 
@@ -125,14 +125,15 @@ def _other_runs(contents: LabContents) -> Iterable[Page]:
         sent = (f"Sent for {task}: {', '.join(run.label for run in mine)}." for task, mine in found.items())
         warnings = (" ".join(["No task of the lab plans these runs.", *sent]),)
         page = Page(title="Runs that no task plans", kicker="Other runs", charts=charts, blocks=blocks)
-        page = replace(page, note=_ends(results), warnings=warnings, numbers=tuple(_provenance(results)))
+        page = replace(
+            page, note=" ".join(_ends(results)), warnings=warnings, numbers=tuple(_provenance(results))
+        )
         yield replace(page, practice=bool(results.mark))
 
 
-def _ends(results: Results) -> str:
+def _ends(results: Results) -> list[str]:
     """Which runs behind the numbers ended early, and how."""
-    told = ((clean(row.label), row.notes_about("end")) for row in results.rows)
-    return " ".join(f"{label}: {' '.join(notes)}" for label, notes in told if notes)
+    return [note for row in results.rows for note in row.notes_about("end")]
 
 
 def _page(contents: LabContents, plan: HandInPage, shown: Results, lab: Results) -> Iterable[Page]:
@@ -164,7 +165,9 @@ def _task_pages(contents: LabContents, plan: HandInPage, task: Task) -> Iterable
     blocks: tuple[Block, ...] = () if large else found
     blocks += tuple(each for each in listings if each and each.lines)
     answers = tuple(_answers(contents, plan, task))
-    unrun = still_to_run(contents.checks[task.id], plan.models)
+    members = [run for row in results.rows for run in row.members if charts or plan.table]
+    noted = [run.run_id for run in members if measured.end_note(run)]
+    unrun = still_to_run(contents.checks[task.id], plan.models, noted)
     lacks = [unrun] if unrun and (plan.charts or plan.table or not (charts or blocks)) else []
     families = {chart.family for row in (*before, charts) for chart in row}
     if {"speedup", "efficiency"}.intersection(plan.charts).difference(families):
@@ -193,7 +196,7 @@ def _page_of(plan: HandInPage, task: Task, results: Results, charts: tuple[Chart
     charts = tuple(sorted(charts, key=lambda chart: chart.family == "learning-rate"))  # a result is first
     notes = [note for chart in charts for note in chart.captions]
     notes += messages.baseline_notes(results.rows) if plan.table else ()
-    notes += [_ends(results)] if shown else []
+    notes += _ends(results) if shown else ()
     return Page(
         title=_title(plan, task, charts, results),
         kicker=f"{task.id}  {one_line(task.title)}",

@@ -6,7 +6,7 @@ relies on runs whose script has changed since is *stale*; one that relies on pra
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -384,12 +384,15 @@ _CHECKS: dict[type[schema.Check], Callable[[_Context, Any], Iterator[CheckItem]]
 _MAX_NAMED = 3
 
 
-def still_to_run(check: TaskCheck, models: Sequence[str]) -> str:
-    """Which planned runs of these models are missing, and why others do not count (yet); no models: of all."""
+def still_to_run(check: TaskCheck, models: Sequence[str], told: Collection[int | None]) -> str:
+    """Which planned runs of these models are missing, and why others do not count (yet); no models: of all.
+
+    Of the runs in `told` it is said elsewhere how they ended.
+    """
     planned = [(i.run, i) for i in check.items if i.run is not None and (not models or i.run.model in models)]
     made = {spec.label for spec, item in planned if item.run_id is not None}
     specs = [spec for spec, item in planned if item.run_id is None]
-    unmet = [item.missing for _, item in planned if item.run_id is not None and not item.met]
+    unmet = [item.missing for _, item in planned if item.run_id not in (None, *told) and not item.met]
     ends = " ".join(map(first_sentence, dict.fromkeys(unmet)))
     names = list(dict.fromkeys(plan_words(spec) if spec.label in made else spec.label for spec in specs))
     if not names:

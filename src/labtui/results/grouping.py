@@ -280,7 +280,7 @@ def _why_unusable(run: MeasuredRun) -> str:
         other = f"see `labtui parse {run.source}`, then set log_patterns in lab.toml"
         return f"no epoch time was read: {MIXED if MIXED in run.run.notes else other}"
     missing = "no epoch was finished" if run.run.program is None else "its log has no time"
-    return f"{missing}: it {DEEDS[run.run.outcome or 'unfinished']}"
+    return f"{missing}: it {DEEDS[run.run.end or 'unfinished']}"
 
 
 def _logs_of_one_model(runs: Sequence[MeasuredRun]) -> frozenset[str]:

@@ -271,7 +271,7 @@ def end_note(run: MeasuredRun) -> str:
         whose = f"Run {run.run_id}: the" if run.run_id else "The"
         return epochs and f"{whose} log has {epochs}."
     who = f"Run {run.run_id}" if run.run_id else "A run"
-    deed = "is unfinished in the log" if outcome == "unfinished" else f"{DEEDS[outcome]} before its end"
+    deed = "is unfinished in the log" if outcome == "unfinished" else f"{DEEDS[run.run.end]} before its end"
     return f"{who} {deed}{epochs and f': {epochs}'}."
 
 
