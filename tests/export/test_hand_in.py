@@ -16,14 +16,14 @@ from labtui.export import contents as contents_module
 from labtui.export import drawing, export_lab, lab_plots, markdown, tables
 from labtui.export import pages as pages_module
 from labtui.export.documents import _json_value, chart_height, pdf, picture_size
-from labtui.export.drawing import PRACTICE_LINE, chart_rows, chart_style, chart_text, rows_of
+from labtui.export.drawing import PRACTICE_LINE, chart_rows, chart_style, chart_text, rows_of, split_lines
 from labtui.export.hand_in import Listing, Paragraph, Picture
 from labtui.export.pages import AS_BARS, default_pages, hand_in
 from labtui.export.plots import figure_of, pictures, place_labels
 from labtui.lab.edition import HandInPage
 from labtui.results import cost, messages
 from labtui.results.catalogue import by_line, catalogue, job_gpu_chart, lab_charts
-from labtui.results.charts import ChartSpec, Point, Series, make_chart, split_lines, with_log_axes
+from labtui.results.charts import ChartSpec, Point, Series, make_chart, with_log_axes
 from labtui.results.compute import compute_results
 from labtui.results.measured import run_notes, val_accuracy
 from labtui.results.numbers import PRECISE, Table, percent_text, text_table
@@ -420,6 +420,25 @@ def spec_of(*lines, **more):
     return ChartSpec(key="k", title="t", series=series, **made)
 
 
+def test_the_axis_of_errors_ends_where_their_last_third_does_and_no_learning_rate_lies_on_an_edge():
+    errors = [dict(enumerate([0.9, 0.5, 0.4, 0.3, 0.28, end], 1)) for end in (0.27, 0.24)]
+    spec = spec_of(*errors, family="error", unit="%", x_axis="epochs", heading="Error, %")
+    assert drawing.with_start(spec).heading == "Error, % (20 to 30)" and drawing.y_limits(spec)[
+        1
+    ] == pytest.approx(0.3)
+    live = replace(spec, series=(*spec.series, spec_of({1: 0.9, 2: 0.6}).series[0]))
+    assert drawing.y_limits(live)[1] >= 0.6, "each line ends in the plot"
+    same = replace(
+        spec_of(*[{1: 0.1, 6: 0.001}] * 5), family="learning-rate", y_log=True, y_base=10, x_axis="epochs"
+    )
+    assert drawing.y_limits(same) == pytest.approx((0.0001, 1))
+    grouped = (replace(each, group="ab"[at > 2]) for at, each in enumerate(same.series))
+    panels = split_lines(replace(same, series=tuple(grouped)))
+    assert [len(each.measured) for each in panels] == [1, 1] and "a, the same for line 0, line" in panels[
+        0
+    ].heading
+
+
 @pytest.mark.parametrize(("nets", "rows"), [("a", [4]), ("ab", [2, 2]), ("abc", [2, 2]), ("abcde", [1] * 4)])
 def test_charts_that_do_not_fit_side_by_side_stand_on_more_slides(nets, rows):
     runs = [run(n, [9, 8 / n], model=f"train_{m}, style {m}", images=8000) for n in (1, 2, 4) for m in nets]
@@ -581,7 +600,7 @@ def test_numbers_of_bars_stand_apart_and_lines_of_one_colour_are_named_in_each_c
 
 
 def test_the_axis_of_a_share_begins_as_on_the_screen(tmp_path):
-    for share, first in ((0.678, 50), (0.893, 80), (0.39, 0), (1.0, 90)):
+    for share, first in ((0.678, 50), (0.893, 80), (0.922, 85), (0.39, 0), (1.0, 90)):
         spec = make_chart("efficiency", spec_of({1: 1.0, 2: share}).series, x_ticks=((1, "1"), (2, "2")))
         assert words_of(drawn(spec).axes[0].get_yticklabels())[0] == f"{first} %"
         assert drawing.with_start(spec).heading == f"Efficiency, %{f' (from {first})' * (first > 0)}"
@@ -605,6 +624,7 @@ def test_the_accuracy_of_many_runs_has_a_panel_for_each_and_what_a_gpu_did_last_
     assert [each.heading for each in split_lines(chart)][::11] == ["micro-224, 1 GPU", "tiny-224, 32 GPUs"]
     ends = ("training", "validation")
     both = [replace(each, name=f"{each.name}, {end}") for each in chart.measured[:6] for end in ends]
+    both[1::2] = [replace(each, points=each.points[1:]) for each in both[1::2]]
     first, second, *_ = drawn(both := replace(chart, series=tuple(both))).axes
     assert "training" in words_of(first.texts)[0] and "training" not in " ".join(words_of(second.texts))
     last = tuple(replace(point, live=True) for point in both.series[0].points)
@@ -629,6 +649,8 @@ def test_the_accuracy_of_many_runs_has_a_panel_for_each_and_what_a_gpu_did_last_
         chart = lab_plots(given, contents.named)[-1]
         assert (chart.family == "gpu-utilization") is (steady is not None)
         assert steady is None or chart.key.endswith("-ViT-H-14-micro-224-on-1-GPU")
+        assert steady is None or chart.message == "ViT-H/14 (micro-224) keeps 1 GPU 90.0 % busy (job 30001)"
+        assert steady is None or drawing.y_limits(chart)[0] == 0, "noise is no drama"
     twice = job_gpu_chart([replace(each, index=at, name=f"GPU {at}") for at in (1, 0) for each in samples])
     assert list(drawing.end_texts(twice, named=True).values()) == ["GPU 0", "GPU 1"]
     assert [each.hue for each in twice.series] == [0, 1]

@@ -25,6 +25,7 @@ from labtui.export.plots import Format, pictures
 from labtui.lab.edition import DECKS
 from labtui.results import catalogue, grouping, measured
 from labtui.results.charts import ChartSpec
+from labtui.results.numbers import percent_text
 from labtui.results.rows import Results
 from labtui.session.folder import LabFolder
 
@@ -172,10 +173,14 @@ def lab_plots(measurements: Measurements, results: Results) -> tuple[ChartSpec, 
             continue
         run, name = uses[0].run, Path(source).name
         rows = [(r.name, r.devices) for r in results.rows if any(use.run in r.members for use in uses)]
-        told = (", ".join(dict.fromkeys(texts)) for texts in zip(*rows, strict=True))
-        of = ", ".join([f"job {run.job_id}" if run.job_id else name, " on ".join(told)])
-        chart = catalogue.job_gpu_chart(measurements.samples[source], of)
-        charts.append(msgspec.structs.replace(chart, mark=run.mark))
+        told = [", ".join(dict.fromkeys(texts)) for texts in zip(*rows, strict=True)]
+        job = f"job {run.job_id}" if run.job_id else name
+        chart = catalogue.job_gpu_chart(measurements.samples[source], f"{job}, {' on '.join(told)}")
+        shares = sorted(use.steady for use in uses if use.steady is not None)
+        busy = " to ".join(dict.fromkeys(map(percent_text, (shares[0], shares[-1]))))
+        said = f"{' keeps '.join(told)} {busy} busy ({job})" if told else ""
+        notes = ("The share in the title is the mean after the first epoch.",)
+        charts.append(msgspec.structs.replace(chart, mark=run.mark, message=said, notes=notes))
     return catalogue.with_unique_keys(charts)
 
 

@@ -146,7 +146,7 @@ def column_width(columns: int) -> float:
 def _least_height(spec: charts.ChartSpec) -> float:
     if spec.x_axis == "names":
         return max(1.5, 0.8 + (0.29 if spec.kind == "bars" else 0.53) * len(spec.x_ticks))
-    parts = charts.split_lines(spec)  # else the names of many lines stand above each other
+    parts = drawing.split_lines(spec)  # else the names of many lines stand above each other
     if len(parts) > 1:
         return 2.0 * drawing.rows_of(parts)
     return max(3.4 if spec.over_time else 2.6, 0.8 + 0.3 * len(spec.measured))

@@ -24,11 +24,11 @@ FONT = "Carlito"
 FONTS = Path(str(files("labtui.export").joinpath("fonts")))
 FONT_FILES = sorted(FONTS.glob("*.ttf"))
 _FACE = ImageFont.truetype(FONT_FILES[-1], 100)
-SERIES = ("#12406B", "#C2500A", "#26A282", "#8E5AA8", "#8A5A00")
+SERIES = ("#12406B", "#C2500A", "#26A282", "#8E5AA8", "#8A5A00", "#4C93CE")
 """By the hues of `results.charts`, networks first; distinct in grey and for colour-blind readers, too."""
-TONES = (0.0, 0.25, 0.4, 0.5)
+TONES = (0.0, 0.35, 0.5, 0.6)
 """How far each tone of a colour is from it to white, darker than `OTHER`; names beside lines have the full colour."""
-MARKS = ("o", "D", "^", "s", "v", "P")
+MARKS = ("o", "D", "^", "s", "X", "P")
 TEXT_SIZE = 15
 """The text size of a chart in points."""
 TEXT = "#1B2733"
@@ -62,6 +62,11 @@ def shade(look: Look) -> tuple[float, ...]:
     colour, tone = SERIES[look.hue], TONES[look.tone]
     parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
     return tuple(part + (1 - part) * tone for part in parts)
+
+
+def line_sizes(series: Series) -> tuple[float, int]:
+    """The width of a line and the size of its marks in points: a line that others lie on is seen around them."""
+    return 2.6 + 1.5 * series.depth, 8 + 3 * series.depth
 
 
 @contextmanager
@@ -118,6 +123,11 @@ def chart_text(spec: ChartSpec) -> str:
     return numbers.clean(". ".join([spec.title + mark_words(spec.mark), *parts]), 1000)
 
 
+def split_lines(spec: ChartSpec) -> list[ChartSpec]:
+    """The panels of a chart; in each, lines that are the same are one."""
+    return list(map(without_repeats, charts.split_lines(spec)))
+
+
 def is_panel(spec: ChartSpec) -> bool:
     """Whether a chart is one of several panels."""
     return any(each.role == "other" for each in spec.series)
@@ -133,9 +143,11 @@ def without_repeats(spec: ChartSpec) -> ChartSpec:
     lines = spec.measured
     if len(lines) < 2 or len({tuple((p.x, p.y) for p in each.points) for each in lines}) > 1:
         return spec
-    sizes = dict.fromkeys(each.group or each.name for each in lines)
-    names = re.sub(r" GPUs?(?=,)", "", ", ".join(tell_apart(list(sizes))))
-    return replace(spec, series=lines[:1], heading=f"{spec.heading}, the same for {names}")
+    sizes = list(dict.fromkeys(each.group or each.name for each in lines))
+    told = tell_apart(sizes if len(sizes) > 1 else [each.name for each in lines])
+    names = re.sub(r" GPUs?(?=,)", "", ", ".join(told))
+    rest = (each for each in spec.series if each not in lines)
+    return replace(spec, series=(*rest, lines[0]), heading=f"{spec.heading}, the same for {names}")
 
 
 def rows_of(parts: Sequence[ChartSpec]) -> int:
@@ -163,7 +175,7 @@ def widths(specs: Sequence[ChartSpec]) -> list[float]:
         least, plot = (2.4, 0.6 + 0.45 * count) if spec.kind == "bars" else (3.1, 2.4)
         names = map(inches, spec.names if spec.measured[1:] and shows_names(spec, specs[0]) else [""])
         heading = 0.4 + 1.1 * inches(numbers.clean(spec.y_title), 17)  # of a plot it stands right of the axis
-        alone = len(charts.split_lines(spec)) > 1
+        alone = len(split_lines(spec)) > 1
         found.append(math.inf if alone else max(least, plot + max(names), heading))
     return found
 
@@ -290,6 +302,9 @@ def y_limits(spec: ChartSpec) -> tuple[float, float]:
     """The limits of y, from `y_floor` on."""
     points = [point for series in spec.series if series.role != "fit" for point in series.points]
     low, high = min(p.y for p in points), max(p.y if p.hi is None else p.hi for p in points)
+    if spec.family == "error":  # of its first epochs only the fall
+        late = 2 / 3 * max(p.x for p in points)
+        high = max(p.y for s in spec.series for p in s.points if p.x > late or p is s.points[-1])
     if spec.y_log:
         return (ticks := log_ticks(spec))[0], ticks[-1]
     least = min(spec.y_from, charts.y_floor(spec, min(low, *(p.y if p.lo is None else p.lo for p in points))))
@@ -301,10 +316,15 @@ def y_limits(spec: ChartSpec) -> tuple[float, float]:
 
 
 def with_start(spec: ChartSpec) -> ChartSpec:
-    """The chart with the start of its y axis in its heading where that is not 0: ``Efficiency, % (from 50)``."""
-    low = y_limits(spec)[0] if spec.kind == "lines" and not spec.y_log else 0.0
-    said = f"{spec.heading} (from {numbers.tick_text(low, percent=spec.percent)})"
-    return replace(spec, heading=said) if low > 0 else spec
+    """The chart with the start of its y axis in its heading where that is not 0, and its end where that cuts lines.
+
+    ``Efficiency, % (from 50)``, ``Top-1 error in validation, % (20 to 35)``
+    """
+    low, high = y_limits(spec) if spec.kind == "lines" and not spec.y_log else (0.0, math.inf)
+    start, end = (numbers.tick_text(each, percent=spec.percent) for each in (low, min(high, 1.0)))
+    cut = any(point.y > high for each in spec.series for point in each.points)
+    said = f"{spec.heading} ({f'{start} to {end}' if cut else f'from {start}'})"
+    return replace(spec, heading=said) if low > 0 or cut else spec
 
 
 def log_ticks(spec: ChartSpec) -> list[float]:
@@ -313,8 +333,10 @@ def log_ticks(spec: ChartSpec) -> list[float]:
     base = spec.y_base ** (1 + math.log(max(ys) / min(ys), spec.y_base) // 7)
     # LibreOffice counts its ticks from both ends, and draws no name above the axis, as that of the ideal
     top = max(ys) * (1.12 if spec.unit == "×" else 1)
-    least = math.floor(math.log(min(ys), base) + 1e-9)
-    most = max(least + 1, math.ceil(math.log(top, base) - 1e-9))
+    # a line that stays at a power of ten does not lie on the axis
+    edge = -1e-9 if spec.family == "learning-rate" else 1e-9
+    least = math.floor(math.log(min(ys), base) + edge)
+    most = max(least + 1, math.ceil(math.log(top, base) - edge))
     return [base**power for power in range(least, most + 1)]
 
 

@@ -105,7 +105,7 @@ def figure_of(specs: Sequence[ChartSpec], width: float, height: float) -> Any:
     ratios = drawing.widths(specs) if len(specs) > 1 else [1.0]
     places = figure.subfigures(1, len(specs), squeeze=False, width_ratios=ratios)
     for spec, place in zip(specs, places.flat, strict=True):
-        if len(parts := charts.split_lines(spec)) > 1:
+        if len(parts := drawing.split_lines(spec)) > 1:
             _draw_panels(place, spec, parts)
         else:
             _draw(place.subplots(), spec, named=drawing.shows_names(spec, specs[0]))
@@ -165,7 +165,7 @@ def draw_lines(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
     axes.plot(*_path(*others), color=drawing.OTHER, lw=1.2, zorder=1)
     tall = not spec.over_time and any(has_bar(spec, point) for each in lines for point in each.points)
     widest = tall * (len(lines) - 1) * 0.03  # texts stand beyond the error bars
-    for at, series in enumerate(lines):
+    for at, series in enumerate(charts.layers(spec)):
         look, text = seen[series.name], ends.get(series.name, "")
         _draw_line(axes, spec, series, look, at * 0.06 - widest)
         *before, last = series.points
@@ -202,13 +202,12 @@ def _shifted(spec: ChartSpec, x: float, shift: float) -> float:
 def _draw_line(axes: Axes, spec: ChartSpec, series: Series, look: charts.Look, shift: float) -> None:
     colour, marked = drawing.shade(look), len(series.points) <= drawing.MAX_MARKED
     sign = drawing.MARKS[look.mark % len(drawing.MARKS)]
-    mark: Any = {"marker": sign, "mec": "white", "mew": 1.2, "clip_on": False} if marked else {}
-    # of lines that lie on each other, the darkest is seen, but for a single mark
-    order = 4.9 - look.tone / 10 * (len(series.points) > 1)
-    path = _path(*line_pieces(spec, series))
-    axes.plot(*path, color=colour, zorder=order, label=clean(series.short or series.name), **mark)
+    wide, size = drawing.line_sizes(series)
+    mark: Any = {"marker": sign if marked else None, "mec": "white", "mew": 1.2, "ms": size}
+    path, name = _path(*line_pieces(spec, series)), clean(series.short or series.name)
+    axes.plot(*path, color=colour, zorder=4, lw=wide, label=name, clip_on=spec.family == "error", **mark)
     hollow = [p for p in series.points if p.hollow or (p.live and not spec.over_time)]
-    axes.plot(*_path(hollow), sign, mfc="white", mec=colour, mew=2, zorder=5, clip_on=False)
+    axes.plot(*_path(hollow), sign, mfc="white", mec=colour, mew=2, ms=size, zorder=4, clip_on=False)
     for point in series.points:
         if has_bar(spec, point) and not spec.over_time:
             x, ends = _shifted(spec, point.x, shift), [[each] for each in bounds(point)]

@@ -26,7 +26,7 @@ from labtui.export.drawing import WIDTH, inches, rows_of
 from labtui.export.hand_in import Answer, Block, CodeLine, Document, Listing, Page, Paragraph, Run, plain
 from labtui.export.markdown import PNG_DPI, formula_picture, run_text
 from labtui.export.powerpoint_charts import Box, add_chart
-from labtui.results.charts import ChartSpec, split_lines
+from labtui.results.charts import ChartSpec
 from labtui.results.numbers import Table, clean
 
 _KICKER, _MARK, _FACTS = 10, 11, 20
@@ -183,7 +183,7 @@ class _Slides:
     def add_charts(self) -> None:
         """Charts side by side, where there is room for their numbers and names; one with panels has its own slide."""
         charts, height = self.page.charts, documents.chart_height(self.page)
-        if len(parts := split_lines(charts[0])) > 1:
+        if len(parts := drawing.split_lines(charts[0])) > 1:
             self.add_panels(charts[0], parts, height)
             return
         shares, x = drawing.widths(charts), LEFT

@@ -22,7 +22,7 @@ from labtui.results import charts as specs
 from labtui.results.charts import ChartSpec, Look, Series, has_bar, looks, spread, value_text
 from labtui.results.numbers import clean, plus_minus, tick_texts
 
-ACCENTS = (THEME.ACCENT_1, THEME.ACCENT_2, THEME.ACCENT_3, THEME.ACCENT_4, THEME.ACCENT_6)
+ACCENTS = [getattr(THEME, f"ACCENT_{at}") for at in (1, 2, 3, 4, 6)] + [THEME.FOLLOWED_HYPERLINK]
 QUIET, GRID = THEME.TEXT_2, THEME.BACKGROUND_2
 _PARTS = (
     (QUIET, 0.0), (THEME.ACCENT_5, 0.0), (QUIET, 0.4), (THEME.ACCENT_6, 0.0), (THEME.ACCENT_5, 0.5), (GRID, -0.1),
@@ -115,8 +115,8 @@ def _style_axes(chart: Any, title: str) -> tuple[Any, Any]:
 
 
 def _drawn_series(spec: ChartSpec) -> list[Series]:
-    """The lines from the bottom to the top."""
-    return [each for each in spec.series if each.is_run or each.points]
+    """The lines from the bottom to the top, in the order of the other drawer."""
+    return [s for s in spec.series if s.role != "measured" and s.points] + specs.layers(spec)
 
 
 def _x_values(spec: ChartSpec, series: Series) -> list[float]:
@@ -156,14 +156,19 @@ def _style_lines(chart: Any, spec: ChartSpec, box: Box, *, named: bool, head: fl
             line.dash_style = _DASHES[series.law.law] if series.law else MSO_LINE_DASH_STYLE.DASH
         else:
             look = seen[series.name]
-            colour, line.width = ACCENTS[look.hue], Pt(2.5)
+            wide, size = drawing.line_sizes(series)
+            colour, line.width = ACCENTS[look.hue], Pt(wide)
             _set_shade(line.color, look)
-            _mark_points(native, spec, series, look)
+            _mark_points(native, spec, series, look, size)
             for point, text, x, y in drawing.mark_numbers(spec, series):
                 side = (xl.XL_LABEL_POSITION.RIGHT, xl.XL_LABEL_POSITION.LEFT)[x < 0]
                 label = _add_label(native, _x_values(spec, series).index(point.x), text, colour, side)
                 _move(label, "c:idx", 0, -y * 10 / height)
         ends += [(native, series, texts[series.name], colour)] if series.name in texts else []
+    # PowerPoint draws them by their numbers, LibreOffice the first one over the others
+    plot = chart.plots[0]._element
+    for each in plot.sers:
+        plot.insert(2, each)
     right = min(0.3 + max((drawing.inches(text, 16) for text in texts.values()), default=0), box[2] / 2)
     low, high, left = _axes(chart, spec, box[2] - right - 0.8)
     left, right = (0.22 * box[2], 0.27 * box[2]) if head else (left, right)  # all panels alike
@@ -200,7 +205,7 @@ def _set_shade(colour: Any, look: Look) -> None:
     colour._color._xClr.append(parse_xml(alpha))
 
 
-def _mark_points(native: Any, spec: ChartSpec, series: Series, look: Look) -> None:
+def _mark_points(native: Any, spec: ChartSpec, series: Series, look: Look, size: int) -> None:
     _add_error_bars(native, spec, series, _x_values(spec, series))
     places = {x: at for at, x in enumerate(_x_values(spec, series))}
     hollow = [p.x for p in series.points if p.hollow or (p.live and not spec.over_time)]
@@ -208,11 +213,14 @@ def _mark_points(native: Any, spec: ChartSpec, series: Series, look: Look) -> No
         native.points[places[x]].marker.style = xl.XL_MARKER_STYLE.NONE
     every = (native.marker,) if len(series.points) <= drawing.MAX_MARKED else ()
     for marker in (*every, *(native.points[places[x]].marker for x in hollow)):
-        marker.style, marker.size = _MARKS[look.mark % len(_MARKS)], 8
+        marker.style, marker.size = _MARKS[look.mark % len(_MARKS)], size
         marker.format.fill.solid()
         inside, edge = marker.format.fill.fore_color, marker.format.line.color
         _set_shade(inside if marker is native.marker else edge, look)
-        (edge if marker is native.marker else inside).theme_color = THEME.BACKGROUND_1
+        if look.mark % len(_MARKS) < 4:
+            (edge if marker is native.marker else inside).theme_color = THEME.BACKGROUND_1
+        else:  # a cross has only edges
+            _set_shade(edge, look)
 
 
 def _axes(chart: Any, spec: ChartSpec, room: float) -> tuple[float, float, float]:

@@ -27,7 +27,7 @@ Role = Literal["measured", "other", "ideal", "fit", "reference"]
 
 MODEL_HUES = {"ResNet50": 0, "ResNet152": 1, "ResNet101": 2}
 """The colours of these networks, by index, on every chart with several and in every file; others take free ones."""
-HUES, TONES, MARKS = 5, 4, 6
+HUES, TONES, MARKS = 6, 4, 6
 """How many colours, tones of each colour, and marks every drawer has."""
 MAX_LINES, MAX_IN_PANEL = 4, 6
 """Charts of more lines have panels; the heading of a panel with more lines than the second counts them."""
@@ -76,6 +76,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     which share of a whole the bars of a stacked chart are, `colour` is the index of a lost part's colour.
     Series of one `group` share a panel where a chart has too many lines. A `law` is drawn by `with_curves`.
     `first_run` is the number of its first run, `mark` the index of the mark of its size (-1: of no size): see `looks`.
+    `depth` is how many lines lie on it: see `layers`.
     """
 
     name: str
@@ -89,6 +90,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     colour: int = -1
     first_run: int = 0
     mark: int = -1
+    depth: int = 0
     law: LawFit | None = None
 
     def __post_init__(self) -> None:
@@ -218,7 +220,7 @@ FAMILIES = {family.key: family for family in (
             "best top-1 accuracy in validation", unit="%",
             heading="Best top-1 accuracy in validation, %", x_axis="batch"),
     _family("gpu-utilization", "training", "GPU utilisation", "seconds since the first sample", "utilisation", unit="%",
-            x_axis="seconds"),
+            x_axis="seconds", y_from=0),
 )}  # fmt: skip
 """Every kind of chart, by family: the fields that all charts of the family share."""
 
@@ -255,13 +257,14 @@ def with_log_axes(spec: ChartSpec) -> ChartSpec:
 def y_floor(spec: ChartSpec, low: float) -> float:
     """The lower end of y, in every drawer: 0, or `low` below it; lines of shares begin at a step below their least one.
 
-    A step is ten percent, a tenth of one for the best accuracies over the batch, which are close. The least efficiency
-    stands at a third of the height at most, so that one below 40 % is drawn from 0.
+    A step is ten percent, five for efficiencies from 75 % on, and a tenth of one for the best accuracies over the
+    batch, which are close. The least efficiency stands at a third of the height or higher; below 40 % y begins at 0.
     """
-    steps, room = (1000, 0.1) if spec.x_axis == "batch" else (10, 0.25)
-    cut = 15 * low - 5 if spec.compares else steps * low - room
+    close = spec.x_axis == "batch"
+    cut = min(1.5 * low - 0.5, 0.9) if spec.compares else low - (0.0001 if close else 0.025)
+    steps = 1000 if close else 20 if spec.compares and cut >= 0.75 else 10
     cut *= spec.percent and spec.kind == "lines"
-    return min(math.floor(cut), steps - 1) / steps if cut >= 1 else min(low, 0.0)
+    return min(math.floor(steps * cut + 1e-9), steps - 1) / steps if cut >= 0.1 else min(low, 0.0)
 
 
 def with_sizes(spec: ChartSpec, sizes: Iterable[float]) -> ChartSpec:
@@ -302,18 +305,42 @@ def hues_of(models: Iterable[str]) -> dict[str, int]:
 def looks(lines: Sequence[Series]) -> dict[str, Look]:
     """The look of each of the lines, by name: the lines of one network differ by tone and mark.
 
+    Where all are sizes of one network or policy, each has a colour, as tones of lines that touch look the same.
+
     A line of a size has the mark of that size, any other one the mark of its network or the next; the older one of two
     has it first. So no line changes when newer runs come.
     """
     found: dict[str, Look] = {}
+    sizes = len({line.hue for line in lines}) == 1 and all(line.mark >= 0 for line in lines)
     for line in sorted(lines, key=lambda each: each.first_run):
-        tone = min(TONES - 1, sum(look.hue == line.hue for look in found.values()))
+        tone = min(TONES - 1, sum(look.hue == line.hue for look in found.values())) * (not sizes)
         free = sorted(set(range(MARKS)).difference(look.mark for look in found.values())) or [len(found)]
         wanted = line.mark if line.mark >= 0 else line.hue
         # the first marks are those of small sizes
         mark = wanted if wanted in free else free[-1 if line.mark >= 0 else 0]
-        found[line.name] = line.look or Look(line.hue, tone, mark)
+        hue = (line.hue + len(found) * sizes) % HUES
+        found[line.name] = line.look or Look(hue, tone, mark)
     return {line.name: found[line.name] for line in lines}
+
+
+def layers(spec: ChartSpec) -> list[Series]:
+    """The measured lines from the bottom to the top, each with its `depth`.
+
+    Single marks are on top; over epochs a line lies on another all along. A line with others on it is drawn thicker, so
+    that each is seen.
+    """
+
+    def lies_on(a: Series, b: Series) -> bool:
+        at = {point.x: point.y for point in a.points}
+        apart = [abs(height(at[p.x]) - height(p.y)) / span for p in b.points if p.x in at]
+        return bool(apart) and (max(apart) < 0.005 if spec.over_time else min(apart) < 0.02)
+
+    height = math.log if spec.y_log else float
+    lines = sorted(spec.measured, key=lambda each: -len(each.points))
+    heights = [height(point.y) for each in lines for point in each.points]
+    span = max(heights, default=1.0) - min(heights, default=0.0) or 1.0
+    depths = [sum(lies_on(each, top) for top in lines[at + 1 :]) for at, each in enumerate(lines)]
+    return [replace(each, depth=depth) for each, depth in zip(lines, depths, strict=True)]
 
 
 def split_lines(spec: ChartSpec, most: int = 12) -> list[ChartSpec]:
