@@ -176,8 +176,7 @@ def lab_plots(measurements: Measurements, results: Results) -> tuple[ChartSpec, 
         told = [", ".join(dict.fromkeys(texts)) for texts in zip(*rows, strict=True)]
         job = f"job {run.job_id}" if run.job_id else name
         chart = catalogue.job_gpu_chart(measurements.samples[source], f"{job}, {' on '.join(told)}")
-        shares = sorted(use.steady for use in uses if use.steady is not None)
-        busy = " to ".join(dict.fromkeys(map(percent_text, (shares[0], shares[-1]))))
+        busy = ", ".join(percent_text(use.steady) for use in uses if use.steady is not None)
         said = f"{' keeps '.join(told)} {busy} busy ({job})" if told else ""
         notes = ("The share in the title is the mean after the first epoch.",)
         charts.append(msgspec.structs.replace(chart, mark=run.mark, message=said, notes=notes))

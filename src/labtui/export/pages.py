@@ -165,8 +165,8 @@ def _task_pages(contents: LabContents, plan: HandInPage, task: Task) -> Iterable
     blocks: tuple[Block, ...] = () if large else found
     blocks += tuple(each for each in listings if each and each.lines)
     answers = tuple(_answers(contents, plan, task))
-    members = [run for row in results.rows for run in row.members if charts or plan.table]
-    noted = [run.run_id for run in members if measured.end_note(run)]
+    rows = results.rows if charts or plan.table else ()
+    noted = [run.run_id for row in rows for run in row.members if measured.end_note(run)]
     unrun = still_to_run(contents.checks[task.id], plan.models, noted)
     lacks = [unrun] if unrun and (plan.charts or plan.table or not (charts or blocks)) else []
     families = {chart.family for row in (*before, charts) for chart in row}
