@@ -16,7 +16,7 @@ from pptx import Presentation
 from labtui.export import drawing, export_lab, notebook
 from labtui.export.contents import stamp_of
 from labtui.export.documents import chart_height, pdf
-from labtui.export.drawing import split_lines
+from labtui.export.drawing import layers, split_lines
 from labtui.export.hand_in import Answer, CodeLine, Listing, Page, Paragraph, plain
 from labtui.export.markdown import formula_picture, formula_text
 from labtui.export.pages import hand_in
@@ -25,7 +25,7 @@ from labtui.export.powerpoint import pptx
 from labtui.export.powerpoint_charts import add_chart
 from labtui.export.tables import csv_text, markdown_text
 from labtui.results.catalogue import catalogue, epoch_chart, lab_charts
-from labtui.results.charts import Point, Series, layers, make_chart
+from labtui.results.charts import Point, Series, make_chart
 from labtui.results.compute import compute_results
 from labtui.results.numbers import PRECISE, Table, text_table
 from tests.export.helpers import ANSWERS, EACH_KIND, block_text, make_lab, pdf_words

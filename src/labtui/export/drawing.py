@@ -123,6 +123,26 @@ def chart_text(spec: ChartSpec) -> str:
     return numbers.clean(". ".join([spec.title + mark_words(spec.mark), *parts]), 1000)
 
 
+def layers(spec: ChartSpec) -> list[Series]:
+    """The measured lines from the bottom to the top, each with its `depth`.
+
+    Single marks are on top; over epochs a line lies on another all along. A line with others on it is drawn thicker, so
+    that each is seen.
+    """
+
+    def lies_on(a: Series, b: Series) -> bool:
+        at = {point.x: point.y for point in a.points}
+        apart = [abs(height(at[p.x]) - height(p.y)) / span for p in b.points if p.x in at]
+        return bool(apart) and (max(apart) < 0.005 if spec.over_time else min(apart) < 0.02)
+
+    height = math.log if spec.y_log else float
+    lines = sorted(spec.measured, key=lambda each: -len(each.points))
+    heights = [height(point.y) for each in lines for point in each.points]
+    span = max(heights, default=1.0) - min(heights, default=0.0) or 1.0
+    depths = [sum(lies_on(each, top) for top in lines[at + 1 :]) for at, each in enumerate(lines)]
+    return [replace(each, depth=depth) for each, depth in zip(lines, depths, strict=True)]
+
+
 def split_lines(spec: ChartSpec) -> list[ChartSpec]:
     """The panels of a chart; in each, lines that are the same are one."""
     return list(map(without_repeats, charts.split_lines(spec)))

@@ -165,7 +165,7 @@ def draw_lines(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
     axes.plot(*_path(*others), color=drawing.OTHER, lw=1.2, zorder=1)
     tall = not spec.over_time and any(has_bar(spec, point) for each in lines for point in each.points)
     widest = tall * (len(lines) - 1) * 0.03  # texts stand beyond the error bars
-    for at, series in enumerate(charts.layers(spec)):
+    for at, series in enumerate(drawing.layers(spec)):
         look, text = seen[series.name], ends.get(series.name, "")
         _draw_line(axes, spec, series, look, at * 0.06 - widest)
         *before, last = series.points

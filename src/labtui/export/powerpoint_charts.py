@@ -116,7 +116,7 @@ def _style_axes(chart: Any, title: str) -> tuple[Any, Any]:
 
 def _drawn_series(spec: ChartSpec) -> list[Series]:
     """The lines from the bottom to the top, in the order of the other drawer."""
-    return [s for s in spec.series if s.role != "measured" and s.points] + specs.layers(spec)
+    return [s for s in spec.series if s.role != "measured" and s.points] + drawing.layers(spec)
 
 
 def _x_values(spec: ChartSpec, series: Series) -> list[float]:

@@ -76,7 +76,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     which share of a whole the bars of a stacked chart are, `colour` is the index of a lost part's colour.
     Series of one `group` share a panel where a chart has too many lines. A `law` is drawn by `with_curves`.
     `first_run` is the number of its first run, `mark` the index of the mark of its size (-1: of no size): see `looks`.
-    `depth` is how many lines lie on it: see `layers`.
+    `depth` is how many lines lie on it: see `drawing.layers`.
     """
 
     name: str
@@ -321,26 +321,6 @@ def looks(lines: Sequence[Series]) -> dict[str, Look]:
         hue = (line.hue + len(found) * sizes) % HUES
         found[line.name] = line.look or Look(hue, tone, mark)
     return {line.name: found[line.name] for line in lines}
-
-
-def layers(spec: ChartSpec) -> list[Series]:
-    """The measured lines from the bottom to the top, each with its `depth`.
-
-    Single marks are on top; over epochs a line lies on another all along. A line with others on it is drawn thicker, so
-    that each is seen.
-    """
-
-    def lies_on(a: Series, b: Series) -> bool:
-        at = {point.x: point.y for point in a.points}
-        apart = [abs(height(at[p.x]) - height(p.y)) / span for p in b.points if p.x in at]
-        return bool(apart) and (max(apart) < 0.005 if spec.over_time else min(apart) < 0.02)
-
-    height = math.log if spec.y_log else float
-    lines = sorted(spec.measured, key=lambda each: -len(each.points))
-    heights = [height(point.y) for each in lines for point in each.points]
-    span = max(heights, default=1.0) - min(heights, default=0.0) or 1.0
-    depths = [sum(lies_on(each, top) for top in lines[at + 1 :]) for at, each in enumerate(lines)]
-    return [replace(each, depth=depth) for each, depth in zip(lines, depths, strict=True)]
 
 
 def split_lines(spec: ChartSpec, most: int = 12) -> list[ChartSpec]:
