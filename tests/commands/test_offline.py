@@ -126,6 +126,11 @@ def test_only_missing_runs_are_sent_and_all_again_where_that_is_said(folder, cap
     for answer, code in (("y", 0), ("n", 1)):
         monkeypatch.setattr(sys, "stdin", TextTerminal(f"{answer}\n"))
         assert main(dry_run) == code
+    with open_session(folder.path, start=False) as session:
+        token = session.state.runs[3].token
+        session.feed(changes.accepted(token, "9"), observed(token, "9", JobPhase.SETTLING, slurm_state="TIMEOUT"))
+    capsys.readouterr()
+    assert 4 in sizes(), "it is missing already while its log is being copied"
 
 
 def test_submit_warns_of_a_batch_as_the_plan_does(folder, command, monkeypatch):

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from labtui.domain.model import Interval, JobPhase, JobView, RunPhase, SubmissionStatus
 from labtui.domain.state import LogState, PathStatus
 from labtui.lab.checks import check_all, progress
-from labtui.lab.evidence import Evidence, ExportFact, FileFact, code_names
+from labtui.lab.evidence import Evidence, ExportFact, FileFact
+from labtui.preflight.files import code_names
 from labtui.session.labs import load_edition
 from labtui.tui.view import View
 from tests.lab.builders import EDITION, check, full, is_run, with_runs, with_submissions

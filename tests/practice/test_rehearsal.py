@@ -82,15 +82,19 @@ def test_too_large_a_batch_runs_out_of_memory(lab):
     (["quotes.py"], "SyntaxError: invalid character"),
     (["module.py"], "ModuleNotFoundError: No module named 'no_such_module'"),
     *((["weights.py"], "Network is unreachable"), (["ResNet50.py"], "TensorFlow sees no GPU at all")),
+    (["network.py"], "resnet_v2.ResNet15V2\n"), (["network.py"], "_v2' has no attribute 'ResNet15V2'"),
+    (["imported.py"], "cannot import name 'ResNet152' from 'tensorflow.keras.applications.resnet_v2'"),
 ])  # fmt: skip
 def test_mistakes_fail_as_they_would_there(lab, words, text):
     (lab / "quotes.py").write_text("print(“hello”)\n")
     (lab / "module.py").write_text("import no_such_module\n")
     weights = "tf.keras.applications.ResNet50V2(weights='imagenet')"
     (lab / "weights.py").write_text(f"import tensorflow as tf\n{weights}\n")
+    (lab / "network.py").write_text("import keras\nkeras.applications.resnet_v2.ResNet15V2\n")
+    (lab / "imported.py").write_text("from tensorflow.keras.applications.resnet_v2 import ResNet152\n")
     done = rehearse(lab, *words, gpus="-1")
     assert done.returncode != 0 and text in done.stderr
-    assert "rehearse.py" not in done.stderr, "no frame of ours in a student's traceback"
+    assert "practice/" not in done.stderr, "no frame of ours in a student's traceback"
 
 
 def test_the_log_of_a_rehearsal_says_so_whatever_the_job_script_says(lab):

@@ -68,6 +68,7 @@ class Case:
     bash_errors: dict[str, str] = field(default_factory=dict)
     images: dict[str, int] = field(default_factory=dict)
     brought: frozenset[str] = frozenset()
+    wanted: dict[str, tuple[str, ...]] = field(default_factory=dict)
     refused: bool = False
     """Whether real Slurm refuses it, too."""
 
@@ -179,6 +180,7 @@ BROKEN = [
     py("script-option", "declared with a blank", ("'--epochs'", "' -- epochs'")),
     Case("batch-size", "of four GPUs", fixable=False, images={"": 4096}),
     Case("unchanged-copy", "no change", {"ResNet152.py": (("", SCRIPT),)}, fixable=False),
+    py("unchanged-copy", "misspelt", ("ResNet50V2", "ResNet15V2"), wanted={"ResNet50.py": ("ResNet152V2",)}, severity="warning", fixable=False),
     py("download", "load_data", ("load_cifar(args.batch_size)", "tf.keras.datasets.cifar10.load_data()"), fixable=False, severity="warning"),
     py("download", "weights", ("weights=None", 'weights="imagenet"'), fixable=False, severity="warning"),
     py("python-syntax", "bracket", ("classes=10)", "classes=10"), fixable=False),

@@ -38,6 +38,12 @@ def test_after_a_failure_the_same_again_and_not_before(bench):
     assert draft.runs == (bench.session.state.runs[1].spec,)
     assert (draft.gpus, draft.cpus, draft.time_limit_minutes, draft.qos) == (1, 20, 30, "acc_training")
     assert draft.job_name == "ResNet50", "the name gets a token of its own"
+    found = Diagnosis(kind="traceback", line=1, text="KeyError: 1", advice="The program stopped.")
+    bench.session._journal.change(run_ended(1, "failed", (found,)))
+    said = "refused it. Unless ResNet50.py is corrected, it fails again: KeyError: 1"
+    assert retry_after(bench.session, 1).sentence.endswith(said)
+    (bench.session.folder.scripts / "ResNet50.py").write_text("import resnet_lab")
+    assert retry_after(bench.session, 1).sentence.endswith("refused it. Changed since then: ResNet50.py.")
     bench.run(20, bench.session.submit(draft).done)
     assert len(bench.session.state.submissions) == 2
 

@@ -443,6 +443,10 @@ def test_a_copy_that_is_not_changed_yet_stops_its_own_task_and_is_not_called_cha
     assert not first.findings
     assert [(each.rule, each.severity) for each in copied.findings] == [("unchanged-copy", "error")]
     assert not any(each.changed for each in copied.files if each.used)
+    (scripts / "ResNet152.py").write_text((scripts / "ResNet50.py").read_text().replace("Net50V2", "Net15V2"))
+    (found,) = session.preview(session.drafts("10.6")[0]).findings
+    said = "ResNet152.py does not use ResNet152V2 in its code yet."
+    assert (found.severity, found.effect) == ("warning", said) and "ResNet15V2" in found.text
 
 
 def test_an_unknown_option_is_removed_from_the_runs_that_have_it(session):

@@ -179,8 +179,7 @@ def _missing_drafts(session: Session, drafts: list[SubmissionDraft], *, ask: boo
         return drafts
     view = View.of(session)
     for spec, run in done.items():
-        word = view.runs[run.run_id].word
-        say(f"{spec.called(session.edition.names).label}: run {run.run_id} is {word}.")
+        say(f"{spec.called(session.edition.names).label}: run {run.run_id} {view.runs[run.run_id].said}.")
     if left := [row for row in rows_of(drafts) if row.spec not in done]:
         return list(drafts_from(left, drafts, None, session.edition, session.profile))
     if ask and terminal.at_terminal() and confirm("Run them again?"):

@@ -19,9 +19,10 @@ from labtui.domain.state import RunState
 from labtui.lab import edition as schema
 from labtui.lab import run_choice
 from labtui.lab.edition import Edition, Task
-from labtui.lab.evidence import Evidence, ExportFact, code_names, one_line, script_and_imports
+from labtui.lab.evidence import Evidence, ExportFact, one_line, script_and_imports
 from labtui.lab.plan import expected_learning_rate
 from labtui.lab.run_choice import Match, cite_run, join, match_runs, not_run_yet, notes_for, plan_words
+from labtui.preflight.files import code_names, names_missing
 from labtui.results.laws import MIN_SIZES
 from labtui.results.messages import count_words, serial_words
 from labtui.results.rows import without_small
@@ -310,15 +311,13 @@ def _check_edited(ctx: _Context, check: schema.EditedCheck) -> Iterator[CheckIte
     if script is None:
         yield CheckItem(sentence, f"Make {check.script} from {check.original}.", to_make=check.script)
         return
-    names = code_names(script.text)
-    lacking = [name for name in check.names if name not in names]
-    missing = shown = ""
+    names, missing, shown = code_names(script.text), "", ""
     if shipped is not None and script.matches(shipped.sha256):
         missing = f"{check.script} came with labtui; the task wants your own, made from {check.original}."
     elif source is not None and script.matches(source.sha256):
         missing = f"{check.script} is still identical to {check.original}: make the change yourself."
-    elif lacking:
-        missing, shown = f"{check.script} does not use {' and '.join(lacking)} in its code yet.", check.script
+    elif missing := names_missing(check.script, names, check.names):
+        shown = check.script
     else:
         places = ", ".join(f"{name} in line {names[name]}" for name in check.names)
         shown = f"scripts/{check.script}: {places}"

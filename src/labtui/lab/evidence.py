@@ -7,12 +7,9 @@ once and reads which questions have an answer; it never writes, moves or judges 
 labtui's or the student's notes and do not count.
 """
 
-import contextlib
 import hashlib
-import io
 import math
 import re
-import tokenize
 from collections.abc import Collection, Mapping
 from functools import cached_property
 
@@ -226,23 +223,3 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 def script_and_imports(script: str, scripts: Mapping[str, FileFact]) -> tuple[str, ...]:
     """A script, and the scripts of the folder that it imports, directly or through others."""
     return tuple(imported_files([script], {path: fact.text for path, fact in scripts.items()}))
-
-
-_STARTS = {tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT}
-
-
-def code_names(text: str) -> dict[str, int]:
-    """The names and string literals in Python code, each with its first line; comments and docstrings do not count.
-
-    Code that cannot be tokenized is read up to the error.
-    """
-    names: dict[str, int] = {}
-    before = tokenize.NEWLINE
-    with contextlib.suppress(tokenize.TokenError, SyntaxError, ValueError):
-        for token in tokenize.generate_tokens(io.StringIO(text).readline):
-            if token.type == tokenize.NAME:
-                names.setdefault(token.string, token.start[0])
-            elif token.type == tokenize.STRING and before not in _STARTS:
-                names.setdefault(token.string.strip("'\""), token.start[0])
-            before = token.type
-    return names

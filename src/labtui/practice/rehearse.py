@@ -123,9 +123,11 @@ def run_script(arguments: list[str]) -> int:
         return 1
     except BaseException as error:  # as the interpreter does at the top level
         sys.stdout.flush()
-        # Without labtui's own frame, as if python itself had run the script.
-        frames = error.__traceback__.tb_next if error.__traceback__ else None
-        sys.stderr.writelines(traceback.format_exception(type(error), error, frames))
+        # Without labtui's own frames, as if python itself had run the script with the frameworks.
+        told, ours = traceback.TracebackException.from_exception(error), str(Path(__file__).parent)
+        frames = [frame for frame in told.stack if not frame.filename.startswith(ours)]
+        told.stack = traceback.StackSummary.from_list(frames)
+        sys.stderr.writelines(told.format())
         return 130 if isinstance(error, KeyboardInterrupt) else 1
     finally:
         account()

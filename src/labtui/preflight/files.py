@@ -1,8 +1,12 @@
 """Rules for the files of a job: those that are not sent or not on the cluster, and the training script itself."""
 
 import ast
+import contextlib
+import difflib
+import io
 import re
-from collections.abc import Iterator
+import tokenize
+from collections.abc import Collection, Iterator
 
 from labtui.domain.profile import CONTAINER_IMAGES
 from labtui.preflight.directives import log_folder
@@ -280,7 +284,7 @@ def unchanged_copy(context: ScriptContext, script: PythonScript) -> Iterator[Hit
     """A training script that is byte for byte the same as another one: both run the same training.
 
     The student forgot to change the copy, so its GPU-hours would measure the original again. No task asks for that
-    in a job file of the student's own.
+    in a job file of the student's own. A warning if the copy does not use the names that its task wants there.
     """
     runs = context.draft.runs if context.draft is not None and context.draft.form != "own" else ()
     if script.name in context.brought or script.name not in {run.script for run in runs}:
@@ -289,6 +293,39 @@ def unchanged_copy(context: ScriptContext, script: PythonScript) -> Iterator[Hit
     if same := next((name for name in others if name != script.name), ""):
         effect = f"{script.name} is the same as {same}, so both run the same training."
         yield Hit(1, f"{effect} Make the change the task asks for.")
+        return
+    names, wanted = code_names(script.text), context.wanted.get(script.name, ())
+    if effect := names_missing(script.name, names, wanted):
+        similar = (near for name in wanted for near in difflib.get_close_matches(name, names, 1, 0.7))
+        yield Hit(
+            max((names[near] for near in similar if near not in wanted), default=1), effect, None, "warning"
+        )
+
+
+_STARTS = {tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT}
+
+
+def code_names(text: str) -> dict[str, int]:
+    """The names and string literals in Python code, each with its first line; comments and docstrings do not count.
+
+    Code that cannot be tokenized is read up to the error.
+    """
+    names: dict[str, int] = {}
+    before = tokenize.NEWLINE
+    with contextlib.suppress(tokenize.TokenError, SyntaxError, ValueError):
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.NAME:
+                names.setdefault(token.string, token.start[0])
+            elif token.type == tokenize.STRING and before not in _STARTS:
+                names.setdefault(token.string.strip("'\""), token.start[0])
+            before = token.type
+    return names
+
+
+def names_missing(script: str, names: Collection[str], wanted: Collection[str]) -> str:
+    """Which of the names that a task wants in a script are not in its code; "" if all are."""
+    lacking = [name for name in wanted if name not in names]
+    return f"{script} does not use {' and '.join(lacking)} in its code yet." if lacking else ""
 
 
 # --------------------------------------------------------------------------- downloads

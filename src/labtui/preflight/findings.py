@@ -200,7 +200,8 @@ class ScriptContext(msgspec.Struct, frozen=True, dict=True):
     every job script is checked); `given` are the options on `sbatch`'s command line, by long name. `forecast` are the
     seconds that the trainings should take together (None if unknown). With `makes_folders`, relative log folders are
     made on submission. `bash_errors` are the errors of ``bash -n`` by shell script; `images` the images per epoch of
-    the edition's own scripts, by data set; `brought` the names of labtui's own files.
+    the edition's own scripts, by data set; `brought` the names of labtui's own files; `wanted` the names that the task
+    wants in the code of a script, by script.
     """
 
     sent: Mapping[str, bytes]
@@ -215,6 +216,7 @@ class ScriptContext(msgspec.Struct, frozen=True, dict=True):
     bash_errors: Mapping[str, str] = {}
     images: Mapping[str, int] = {}
     brought: frozenset[str] = frozenset()
+    wanted: Mapping[str, tuple[str, ...]] = {}
 
     @cached_property
     def files(self) -> Mapping[str, str]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 PACE_MARGIN = 1.2
 """How much longer than its pace so far suggests a run may take when it is given more time."""
-_FAILS_AGAIN = ("missing-module", "missing-file", "bad-arguments")
+_FAILS_AGAIN = ("missing-module", "missing-file", "bad-arguments", "traceback")
 """Causes that a second try does not remove."""
 OUT_OF_MEMORY_AGAIN = "Unchanged, it runs out of memory again."
 """What to know of a job that ran out of the node's memory."""
@@ -81,11 +81,14 @@ def known_runs(session: Session, task_id: str, drafts: Iterable[SubmissionDraft]
     """The runs of these drafts that are already done or under way, each with that run; own job files are left out."""
     from labtui.lab.evidence import Evidence, FileFact
     from labtui.lab.run_choice import existing_runs
+    from labtui.session.run_matcher import with_slurm_outcome
 
     edition, scripts = session.edition, session.folder.script_files().items()
     facts = {name: FileFact(name, data) for name, data in scripts}
     specs = [run for draft in drafts if draft.form != "own" for run in draft.runs]
-    task, evidence = edition.task(task_id), Evidence(state=session.state, scripts=facts)
+    state, task = session.state, edition.task(task_id)
+    state = replace(state, runs={number: with_slurm_outcome(state, run) for number, run in state.runs.items()})
+    evidence = Evidence(state=state, scripts=facts)
     return {} if task is None else existing_runs(edition, task, specs, evidence, practice=session.practice)
 
 
@@ -270,9 +273,17 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
         reason = f"{reason} {name} goes as it was sent; to send it as it is now, submit it by its path."
     if run.outcome == "completed":
         reason = f"Run {run_id} is done. {reason}"
-    if cause := next((found.text for found in run.diagnosis if found.kind in _FAILS_AGAIN), ""):
-        reason = f"{reason} Unless this is fixed, it fails again: {cause}"
     draft = _redraft(session, submission, specs, minutes or submission.time_limit_minutes)
+    if cause := next((found for found in run.diagnosis if found.kind in _FAILS_AGAIN), None):
+        sent, files = submission.script_hashes, {} if submission.job_file else session.folder.script_files()
+        now = sorted(name for name in started_files(draft, files) if digest_of(files[name]) != sent.get(name))
+        fixed = f"{run.spec.script} is corrected" if cause.kind == "traceback" else "this is fixed"
+        known = (
+            f"Changed since then: {', '.join(now)}."
+            if now
+            else f"Unless {fixed}, it fails again: {cause.text}"
+        )
+        reason = f"{reason} {known}"
     return Proposal(drafts=(draft,), sentence=reason)
 
 

@@ -83,6 +83,7 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
         makes_folders=True,
         bash_errors=bash_errors(files, main),
         brought=session.folder.unchanged_scripts(sent),
+        wanted=task.names_wanted if task is not None else {},
         images={r.data_set: images_of(edition, r.data_set, task) for r in draft.runs if r.script in ours},
     )
     told, unknown = known_paths(session.state, paths_to_ask(context), session.clock.wall())

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import JobPhase, JobView, RunPhase, SubmissionStatus
 from labtui.domain.run import WHAT_COUNTS
-from labtui.domain.state import LEFT_QUEUE, LIVE, OPEN, PENDING, TRAINING, LabState, ended_by, run_phase
+from labtui.domain.state import LEFT_QUEUE, LIVE, OPEN, PENDING, TRAINING, LabState, ended_by
 from labtui.tui import format as words
 
 if TYPE_CHECKING:
@@ -98,6 +98,11 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
         """Whether its job may still exist and is not being cancelled; also the job of a last run that is done."""
         lost = self.phase is RunPhase.UNKNOWN and self.submission is not None and not self.submission.over
         return lost or ((self.live or self.ending) and not self.cancelling)
+
+    @property
+    def said(self) -> str:
+        """The state as a verb phrase after "run 3": ``is running``, ``ran out of memory``."""
+        return self.run.deed if self.phase in ENDED_BADLY and self.run.outcome else f"is {self.word}"
 
     @property
     def sign(self) -> str:
@@ -381,12 +386,10 @@ def _with_cause(view: View, run: RunState, submission: SubmissionState | None) -
     state, job = view.state, submission.job if submission is not None else None
     over = job is not None and job.phase in LEFT_QUEUE
     held = "(held)" if submission is not None and submission.held else ""
-    if submission is not None and job is not None and over and run.outcome is None:
+    if over and run.outcome is None:
         from labtui.session.run_matcher import with_slurm_outcome
 
-        began = any(state.runs[number].started for number in submission.run_ids)
-        run = with_slurm_outcome(run, job, began=began)
-        run = replace(run, phase=run_phase(submission, run, first_open=True))
+        run = with_slurm_outcome(state, run)
     if run.outcome is not None:
         mine = [state.runs[number].outcome for number in submission.run_ids] if submission is not None else []
         said = JOB_ENDS.get(job.slurm_state, "") if job is not None and {*mine} == {"completed"} else ""

@@ -9,8 +9,10 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import re
 import time
 from collections.abc import Iterable, Mapping
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -196,7 +198,18 @@ def _per(seconds: float, unit: str) -> str:
     return f"{seconds * 1e3:.0f}ms/{unit}" if seconds >= 1e-3 else f"{seconds * 1e6:.0f}us/{unit}"
 
 
-def _construct(name: str) -> Any:
+_KERAS_HAS = re.compile(
+    r"[a-z_0-9]+|ResNet(50|101|152)(V2)?|"
+    r"(ConvNeXt|DenseNet|EfficientNet|Inception|MobileNet|NASNet|RegNet|ResNetRS|VGG|Xception)\w*"
+)
+"""The functions, modules and networks of ``keras.applications``."""
+
+
+def _construct(name: str, module: str = "") -> Any:
+    if not _KERAS_HAS.fullmatch(name) or (module and name in ("ResNet50", "ResNet101", "ResNet152")):
+        where = f"keras.api._v2.keras.applications{module}"
+        raise AttributeError(f"module '{where}' has no attribute '{name}'")
+
     def network(
         _top: bool = True, weights: str | None = "imagenet", *_rest: object, **_options: object
     ) -> Model:
@@ -228,7 +241,7 @@ NAMES: dict[str, Any] = {
     "tensorflow.distribute.get_strategy": _strategy_now,
     "tensorflow.function": lambda function=None, **_options: function or (lambda same: same),
     "tensorflow.keras.applications.*": _construct,
-    "tensorflow.keras.applications.resnet_v2.*": _construct,
+    "tensorflow.keras.applications.resnet_v2.*": partial(_construct, module=".resnet_v2"),
     "tensorflow.keras.optimizers.*": stand_in.class_factory("tensorflow.keras.optimizers", Optimizer),
     "tensorflow.keras.optimizers.experimental": Recorded("tensorflow.keras.optimizers"),
 }

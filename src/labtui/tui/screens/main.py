@@ -180,7 +180,7 @@ class MainScreen(FramedScreen):
             return instead_of_runs(view)
         if action == "retry_run" and line is not None and not (again or any(parameters)):
             told = "To run it again, press s, then d on its row." * (plans and line.phase is RunPhase.DONE)
-            return f"Run {line.run_id} is {line.word}. {told}".rstrip()
+            return f"Run {line.run_id} {line.said}. {told}".rstrip()
         if action == "start_copy" and all(path.is_file() for path in self._copies()):
             return "The copy is there: e edits it." if self._copies() else "This task asks for no copy."
         asked = view.task is not None and view.task.questions
