@@ -127,8 +127,8 @@ def test_only_missing_runs_are_sent_and_all_again_where_that_is_said(folder, cap
         monkeypatch.setattr(sys, "stdin", TextTerminal(f"{answer}\n"))
         assert main(dry_run) == code
     with open_session(folder.path, start=False) as session:
-        token = session.state.runs[3].token
-        session.feed(changes.accepted(token, "9"), observed(token, "9", JobPhase.SETTLING, slurm_state="TIMEOUT"))
+        token, over = session.state.runs[3].token, {"slurm_state": "TIMEOUT"}
+        session.feed(changes.accepted(token, "9"), observed(token, "9", JobPhase.SETTLING, **over))
     capsys.readouterr()
     assert 4 in sizes(), "it is missing already while its log is being copied"
 

@@ -28,11 +28,15 @@ class Fact(Table, frozen=True, kw_only=True):
 
 
 class Question(Table, frozen=True, kw_only=True):
-    """A question the student answers; `facts` are the ids of facts that help, `chart` is the chart to look at."""
+    """A question the student answers; `facts` are the ids of facts that help, `chart` is the chart to look at.
+
+    With `gains`, what each doubling of the student's own GPUs gained is told before the facts.
+    """
 
     text: str
     facts: tuple[str, ...] = ()
     chart: str = ""
+    gains: bool = False
 
 
 class _Check(Table, frozen=True, kw_only=True, tag_field="kind"):

@@ -87,8 +87,8 @@ def known_runs(session: Session, task_id: str, drafts: Iterable[SubmissionDraft]
     facts = {name: FileFact(name, data) for name, data in scripts}
     specs = [run for draft in drafts if draft.form != "own" for run in draft.runs]
     state, task = session.state, edition.task(task_id)
-    state = replace(state, runs={number: with_slurm_outcome(state, run) for number, run in state.runs.items()})
-    evidence = Evidence(state=state, scripts=facts)
+    runs = {number: with_slurm_outcome(state, run) for number, run in state.runs.items()}
+    evidence = Evidence(state=replace(state, runs=runs), scripts=facts)
     return {} if task is None else existing_runs(edition, task, specs, evidence, practice=session.practice)
 
 

@@ -18,7 +18,15 @@ from msgspec.structs import replace
 
 from labtui.domain.model import Diagnosis, JobView, Outcome, RunSpec, Stream, plural
 from labtui.domain.run import RunFacts, RunRecord, planned_facts
-from labtui.domain.state import LEFT_QUEUE, READ_STREAMS, LabState, RunState, SubmissionState, new_run, run_phase
+from labtui.domain.state import (
+    LEFT_QUEUE,
+    READ_STREAMS,
+    LabState,
+    RunState,
+    SubmissionState,
+    new_run,
+    run_phase,
+)
 from labtui.results.measured import NO_GPU_DOUBT, found_no_gpu
 from labtui.slurm.states import FINISHED, OUTCOMES, explain_reason, told_outcome
 from labtui.training_logs.diagnosis import join_streams, runs_of_job

@@ -100,11 +100,6 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
         return lost or ((self.live or self.ending) and not self.cancelling)
 
     @property
-    def said(self) -> str:
-        """The state as a verb phrase after "run 3": ``is running``, ``ran out of memory``."""
-        return self.run.deed if self.phase in ENDED_BADLY and self.run.outcome else f"is {self.word}"
-
-    @property
     def sign(self) -> str:
         return words.PHASE_GLYPHS[self.shown_phase]
 

@@ -298,9 +298,16 @@ def text_beside(view: View, question: int, styles: Roles, width: int) -> Text:
     """The text beside a question: its facts, the results of the runs, the task's other facts."""
     text, task = Text(), view.task
     facts = view.edition.facts_of(task) if view.edition is not None and task is not None else ()
-    names = task.questions[question].facts if task is not None and question < len(task.questions) else ()
-    bearing = [fact for name in names for fact in facts if fact.id == name]
+    asked = task.questions[question] if task is not None and question < len(task.questions) else None
+    bearing = [
+        fact for name in (asked.facts if asked is not None else ()) for fact in facts if fact.id == name
+    ]
     others = [fact for fact in facts if fact not in bearing]
+    if asked is not None and asked.gains and view.results is not None:
+        from labtui.results import report
+
+        own = report.scaling_sentences(view.results)
+        bearing[:0] = [Fact(id="", text=said, source="Your runs") for said in own]
     text.append_text(_facts(f"For question {question + 1}", bearing, styles, width))
     _numbers(text, view, styles)
     text.append_text(_facts("Other facts of this task", others, styles, width))
