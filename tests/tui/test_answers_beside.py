@@ -13,11 +13,7 @@ from labtui.results.compute import compute_results
 from labtui.session.labs import load_edition, open_answers
 from labtui.tui.app import LabApp
 from labtui.tui.view_model import first_chart
-<<<<<<< HEAD
 from labtui.tui.widgets import answers_pane, frame
-=======
-from labtui.tui.widgets.answers_pane import _numbers, chart_beside, text_beside
->>>>>>> 7445cdf7 (A run whose job has ended is missing at once; one's own gain stands beside the question on it)
 from labtui.tui.widgets.charts_pane import ChartView
 from tests.results.helpers import run
 from tests.tui.fed_session import epoch
@@ -62,7 +58,7 @@ def test_a_question_has_the_chart_that_its_edition_names_else_that_of_the_runs()
     asked.edition = load_edition("hpc4ai-ch12")
     asked.results = compute_results([run(n, [9, 8 / n], images=50_000) for n in (1, 2)])
     asked.task, plain = asked.edition.task("12.3"), SimpleNamespace(busy="", soft="", quiet="")
-    own, book = text_beside(asked, 0, plain, 400).plain.splitlines()[1:5:3]
+    own, book = answers_pane.text_beside(asked, 0, plain, 400).plain.splitlines()[1:5:3]
     assert (
         own.endswith("gained by doubling the GPUs (100 % is ideal): 2 GPUs +100 %.") and "The chapter" in book
     )

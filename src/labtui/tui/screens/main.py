@@ -19,12 +19,8 @@ from textual.widgets import ContentSwitcher, OptionList, Tab, Tabs
 
 from labtui.domain.model import RunPhase
 from labtui.domain.run import run_numbers
-<<<<<<< HEAD
 from labtui.tui import STYLES, messages, themes, view_model
-=======
-from labtui.tui import STYLES, messages, themes
 from labtui.tui.format import state_words
->>>>>>> 7445cdf7 (A run whose job has ended is missing at once; one's own gain stands beside the question on it)
 from labtui.tui.guidance import NextStep, instead_of_runs, remedy, runs_to_retry, same_again
 from labtui.tui.view import View
 from labtui.tui.widgets.frame import FramedScreen, TaskList, key, say
