@@ -38,7 +38,7 @@ def test_an_empty_folder_answers_every_reading_verb(folder, command):
     captured = command(["repair"])
     assert "epochs: 0" in captured.out and "labtui.db.old-" in captured.err and "No damage" in captured.err
     (folder.path / "lab.toml").write_text("edition = [")
-    assert "lab.toml is not valid TOML" in command(["results"], 1).err
+    assert "closing quote or bracket, is missing)." in command(["results"], 1).err
     assert command(["parse", "none.out"], 2).out == ""
 
 
@@ -48,14 +48,15 @@ def test_an_empty_folder_answers_every_reading_verb(folder, command):
     ("watch --jsn", "Unrecognized arguments: --jsn. Did you mean `--json`?"),
     ("10.5", "10.5 is neither a command of labtui nor a lab folder.\n  hint: For a task: `labtui check 10.5`"),
     ("export --out lab.toml/x", "lab.toml/x cannot be written: "), ("key --cluster practice", "A practice lab needs"),
-    ("queue --al", "Unrecognized arguments: --al. Did you mean `--all`?"),
+    ("log --folow", "Unrecognized arguments: --folow. Did you mean `--follow`?"),
     ("export --only-plots", "Unrecognized arguments: --only-plots.\n"),
     ("completion fsh", "Argument shell: 'fsh' is not one of bash, zsh, fish. Did you mean 'fish'?"),
-    ("init new --lab hpc4ai-ch1", "There is no lab 'hpc4ai-ch1'.\n  hint: Known labs: "), ("submit 99", ""),
+    ("init new --lab hpc4ai-ch1", "There is no lab 'hpc4ai-ch1'.\n  hint: Known labs: "), ("log", "RUN is missing."),
     ("submit 10.5 --gpus 9", "Task 10.5 plans no run on 9 GPUs."), ("submit 10.5 --script-args='x", "A quote in"),
     ("submit 10.5 --time 500", "A limit of 500 min is more than the 120 min that acc_debug allows."),
     ("submit 10.7", "Task 10.7 compares the runs of 10.5 and 10.6.\n  hint: `labtui submit 10.5` submits those"),
-    ("labs --folder x", "Unrecognized arguments: --folder."), ("log", "RUN is missing."),
+    ("labs --folder x", "Unrecognized arguments: --folder."), ("doctor --folder no", "There is no lab folder in"),
+    ("submit 10", "hpc4ai-ch10 has no task '10'.\n  hint: Did you mean 10.1 to 10.7? It has"), ("--folder a", "a is neither"),
     ("practice --factor x", "Argument --factor: 'x' is not a number."),
     ("submit 10.5 --gpus 1 --control independent --dry-run --offline", "No run of this plan has such a control"),
     ("results 10.5", "10.5 is no log file, and this command takes no task"), ("submit 10.5 --gpus x", ""),
@@ -131,6 +132,12 @@ def test_only_missing_runs_are_sent_and_all_again_where_that_is_said(folder, cap
         session.feed(changes.accepted(token, "9"), observed(token, "9", JobPhase.SETTLING, **over))
     capsys.readouterr()
     assert 4 in sizes(), "it is missing already while its log is being copied"
+
+
+def test_a_job_that_the_cluster_has_no_gpu_for_is_expected_to_take_no_time(folder, command, monkeypatch):
+    monkeypatch.setattr("labtui.domain.profile.Profile.node_gpus", 0)
+    err = command(["submit", "10.5"], 1).err
+    assert "expected" not in err and "Nothing was submitted. This cluster cannot run it, or override it" in err
 
 
 def test_submit_warns_of_a_batch_as_the_plan_does(folder, command, monkeypatch):

@@ -18,6 +18,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any, NoReturn, TextIO
 
 from labtui import __version__
+from labtui.commands import options
 from labtui.domain.errors import LabError, UsageError, failure, suggest
 from labtui.domain.terminal_text import ascii_text, ascii_wanted, sanitize
 
@@ -68,10 +69,16 @@ _UNKNOWN = re.compile(r"unrecognized arguments: (?P<option>--[^\s=]+)")
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are a sentence and a hint, like all errors of labtui."""
+    """An argument parser whose errors are a sentence and a hint, like all errors of labtui; `words` are parsed."""
+
+    words: Sequence[str] = ()
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError; `main` prints it and returns 2."""
+        words = (word.partition("=")[0] for word in self.words if word[:2] == "--" != word)
+        unknown = next((word for word in words if word not in self._option_string_actions), "")
+        if unknown and message.startswith("the following arguments are required"):
+            message = f"unrecognized arguments: {unknown}"
         message = re.sub("invalid (float|int) value: (.*)", r"\2 is not a number", message)
         message = re.sub("the following arguments are required: (.*)", r"\1 is missing", message)
         sentence = message[:1].upper() + message[1:]
@@ -99,9 +106,7 @@ def main_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("-V", "--version", action="version", version=f"labtui {__version__}")
-    words = "a command below, or a lab folder to open"
-    parser.add_argument("folder", nargs="?", metavar="COMMAND | FOLDER", help=words)
-    parser.add_argument("--trust", action="store_true", help="trust the lab folder from now on")
+    options.add_named_folder(parser, "COMMAND | FOLDER", "a command below, or a lab folder to open")
     return parser
 
 
@@ -149,6 +154,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
             prog=f"labtui {name}", description=f"{about[:1].upper()}{about[1:]}.", allow_abbrev=False
         )
         add_arguments(parser)
+        parser.words = words
         return int(run(parser.parse_intermixed_args(words)))
     first = arguments[0] if arguments else ""
     if first and not first.startswith("-") and not os.path.exists(first):  # noqa: PTH110 (pathlib is not needed to start)

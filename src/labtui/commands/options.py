@@ -19,6 +19,12 @@ def add_folder(parser: argparse.ArgumentParser) -> None:
     add_trust(parser)
 
 
+def add_named_folder(parser: argparse.ArgumentParser, name: str, words: str) -> None:
+    """Add the lab folder by its path alone, or as `add_folder` does."""
+    parser.add_argument("folder", nargs="?", default=argparse.SUPPRESS, metavar=name, help=words)
+    add_folder(parser)
+
+
 def add_trust(parser: argparse.ArgumentParser) -> None:
     """Add ``--trust``, which answers the question about a folder that came from somebody else."""
     parser.add_argument("--trust", action="store_true", help="trust the lab folder from now on")

@@ -56,15 +56,17 @@ def run_results(args: argparse.Namespace) -> int:
     """Print the numbers; return 1 if there are none yet, 2 if a file could not be read."""
     folder, given = _measurements(args)
     results = given.results(args.images)
+    told = ""
     if args.json:
         print_json(given.json_of(results))
     elif args.details or args.sources:
         how = {"sources": args.sources, "width": window_width()}
-        print(report_text(given.named(results), uses=given.uses, cost=given.cost, **how), end="")
+        told = report_text(given.named(results), uses=given.uses, cost=given.cost, **how)
     else:
-        print(short_report(given.named(results), width=window_width()), end="")
+        told = short_report(given.named(results), width=window_width())
+    print(told, end="")
     there = bool(results.measured or results.programs)
-    if not there and not args.json and (given.runs or folder is not None):  # else measure_files said why
+    if not (there or told or args.json) and (given.runs or folder is not None):  # else measure_files said why
         say(f"labtui: {_NOTHING if given.runs else _NO_RUN}")
     if given.unread:
         return 2

@@ -51,8 +51,9 @@ def task_of(edition: Edition, task_id: str) -> Task:
     if (task := edition.task(task_id)) is None:
         ids = [item.id for item in edition.tasks]
         digits = re.sub(r"\D", "", task_id)  # 5, 10,5 and 105 mean 10.5
-        meant = next((one for one in ids if digits in (one.rpartition(".")[2], one.replace(".", ""))), "")
-        suggestion = f"Did you mean {meant}? " if meant else ""
+        near = [one for one in ids if digits in (one.rpartition(".")[2], one.replace(".", ""))][:1]
+        near = [one for one in ids if one.partition(".")[0] == task_id] or near  # 10 is a chapter
+        suggestion = f"Did you mean {' to '.join(dict.fromkeys(near[:1] + near[-1:]))}? " if near else ""
         raise UsageError(f"{edition.id} has no task {task_id!r}.", f"{suggestion}It has {', '.join(ids)}.")
     return task
 
