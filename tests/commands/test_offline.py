@@ -38,7 +38,7 @@ def test_an_empty_folder_answers_every_reading_verb(folder, command):
     captured = command(["repair"])
     assert "epochs: 0" in captured.out and "labtui.db.old-" in captured.err and "No damage" in captured.err
     (folder.path / "lab.toml").write_text("edition = [")
-    assert "closing quote or bracket, is missing)." in command(["results"], 1).err
+    assert "(at the end: a value, quote or bracket is missing)." in command(["results"], 1).err
     assert command(["parse", "none.out"], 2).out == ""
 
 
@@ -56,7 +56,7 @@ def test_an_empty_folder_answers_every_reading_verb(folder, command):
     ("submit 10.5 --time 500", "A limit of 500 min is more than the 120 min that acc_debug allows."),
     ("submit 10.7", "Task 10.7 compares the runs of 10.5 and 10.6.\n  hint: `labtui submit 10.5` submits those"),
     ("labs --folder x", "Unrecognized arguments: --folder."), ("doctor --folder no", "There is no lab folder in"),
-    ("submit 10", "hpc4ai-ch10 has no task '10'.\n  hint: Did you mean 10.1 to 10.7? It has"), ("--folder a", "a is neither"),
+    ("submit 10", "hpc4ai-ch10 has no task '10'.\n  hint: Did you mean 10.1 to 10.7? It has"), ("--folder a", "a is n"),
     ("practice --factor x", "Argument --factor: 'x' is not a number."),
     ("submit 10.5 --gpus 1 --control independent --dry-run --offline", "No run of this plan has such a control"),
     ("results 10.5", "10.5 is no log file, and this command takes no task"), ("submit 10.5 --gpus x", ""),
@@ -137,7 +137,9 @@ def test_only_missing_runs_are_sent_and_all_again_where_that_is_said(folder, cap
 def test_a_job_that_the_cluster_has_no_gpu_for_is_expected_to_take_no_time(folder, command, monkeypatch):
     monkeypatch.setattr("labtui.domain.profile.Profile.node_gpus", 0)
     err = command(["submit", "10.5"], 1).err
-    assert "expected" not in err and "Nothing was submitted. This cluster cannot run it, or override it" in err
+    assert (
+        "expected" not in err and "Nothing was submitted. This cluster cannot run it, or override it" in err
+    )
 
 
 def test_submit_warns_of_a_batch_as_the_plan_does(folder, command, monkeypatch):

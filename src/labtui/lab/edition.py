@@ -170,11 +170,6 @@ class Task(Table, frozen=True, kw_only=True, dict=True):
         return tuple((each.original, each.script) for each in self.checks if isinstance(each, EditedCheck))
 
     @property
-    def names_wanted(self) -> dict[str, tuple[str, ...]]:
-        """The names that the student is asked to use in the code of new scripts, by script."""
-        return {each.script: each.names for each in self.checks if isinstance(each, EditedCheck)}
-
-    @property
     def own_runs_check(self) -> RunsCheck:
         """The check of the task's own runs; one with the default conditions if it has none."""
         checks = (check for check in self.checks if isinstance(check, RunsCheck) and not check.tasks)

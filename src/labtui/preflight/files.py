@@ -290,16 +290,13 @@ def unchanged_copy(context: ScriptContext, script: PythonScript) -> Iterator[Hit
     if script.name in context.brought or script.name not in {run.script for run in runs}:
         return
     others = (name for name, text in sorted(context.files.items()) if text == script.text != "")
+    names, wanted = code_names(script.text), context.wanted.get(script.name, ())
     if same := next((name for name in others if name != script.name), ""):
         effect = f"{script.name} is the same as {same}, so both run the same training."
         yield Hit(1, f"{effect} Make the change the task asks for.")
-        return
-    names, wanted = code_names(script.text), context.wanted.get(script.name, ())
-    if effect := names_missing(script.name, names, wanted):
-        similar = (near for name in wanted for near in difflib.get_close_matches(name, names, 1, 0.7))
-        yield Hit(
-            max((names[near] for near in similar if near not in wanted), default=1), effect, None, "warning"
-        )
+    elif effect := names_missing(script.name, names, wanted):
+        like = [names[near] for name in wanted for near in difflib.get_close_matches(name, names, 1, 0.7)]
+        yield Hit(max(like, default=1), effect, None, "warning")
 
 
 _STARTS = {tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT}

@@ -64,7 +64,7 @@ class Preview(msgspec.Struct, frozen=True):
 
 def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Preview:
     """What submitting this draft would do. Writes nothing and sends nothing."""
-    from labtui.lab.edition import images_of
+    from labtui.lab.edition import EditedCheck, images_of
     from labtui.lab.expected_time import expectation
     from labtui.preflight import ScriptContext, paths_to_ask, preflight
 
@@ -79,6 +79,7 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
         asked = replace(asked, runs=tuple(replace(run, device="cpu", n_gpus=0) for run in draft.runs))
     seconds, gpu_hours = expectation(asked, edition, session.results().measured)
     task, ours = edition.task(draft.task_id), edition.run_scripts
+    checks = task.checks if task is not None else ()
     meant = task is not None and "time-limit" in task.own_runs_check.outcomes  # some tasks want such an end
     context = ScriptContext(
         files,
@@ -91,7 +92,7 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
         makes_folders=True,
         bash_errors=bash_errors(files, main),
         brought=session.folder.unchanged_scripts(sent),
-        wanted=task.names_wanted if task is not None else {},
+        wanted={each.script: each.names for each in checks if isinstance(each, EditedCheck)},
         images={r.data_set: images_of(edition, r.data_set, task) for r in draft.runs if r.script in ours},
     )
     told, unknown = known_paths(session.state, paths_to_ask(context), session.clock.wall())

@@ -18,15 +18,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import Diagnosis, JobView, Outcome, RunSpec, Stream, plural
 from labtui.domain.run import RunFacts, RunRecord, planned_facts
-from labtui.domain.state import (
-    LEFT_QUEUE,
-    READ_STREAMS,
-    LabState,
-    RunState,
-    SubmissionState,
-    new_run,
-    run_phase,
-)
+from labtui.domain.state import LEFT_QUEUE, READ_STREAMS, LabState, RunState, SubmissionState, new_run
 from labtui.results.measured import NO_GPU_DOUBT, found_no_gpu
 from labtui.slurm.states import FINISHED, OUTCOMES, explain_reason, told_outcome
 from labtui.training_logs.diagnosis import join_streams, runs_of_job
@@ -317,12 +309,13 @@ def with_slurm_outcome(state: LabState, run: RunState) -> RunState:
     job = submission.job if submission is not None else None
     if submission is None or job is None or job.phase not in LEFT_QUEUE or run.outcome is not None:
         return run
-    if outcome := told_outcome(job):
-        # if some run of the job had begun, one that had not never will
-        began = any(state.runs[number].started for number in submission.run_ids)
-        outcome = "unfinished" if began and not run.started and outcome in _NEVER_BEGAN else outcome
-        run = replace(run, outcome=outcome, diagnosis=_slurm_diagnosis(outcome, job))
-    return replace(run, phase=run_phase(submission, run, first_open=True))
+    if (outcome := told_outcome(job)) is None:
+        return run
+    # if some run of the job had begun, one that had not never will
+    began = any(state.runs[number].started for number in submission.run_ids)
+    if began and not run.started and outcome in _NEVER_BEGAN:
+        outcome = "unfinished"
+    return replace(run, outcome=outcome, diagnosis=_slurm_diagnosis(outcome, job))
 
 
 def _gpu_contradiction(run: RunState, report: LogReport, index: int) -> tuple[Diagnosis, ...]:

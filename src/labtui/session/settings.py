@@ -135,9 +135,7 @@ def _toml(text: str, name: str) -> dict[str, Any]:
     try:
         return decode.from_toml(text)
     except tomllib.TOMLDecodeError as error:
-        why = str(error).replace(
-            "end of document", "the end: a value, or a closing quote or bracket, is missing"
-        )
+        why = str(error).replace("end of document", "the end: a value, quote or bracket is missing")
     except (RecursionError, ValueError):
         why = "it is too long or nested too deeply, a key has too many parts, or a number too many digits"
     raise failure("not-toml", file=name, text=why)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import JobPhase, JobView, RunPhase, SubmissionStatus
 from labtui.domain.run import WHAT_COUNTS
-from labtui.domain.state import LEFT_QUEUE, LIVE, OPEN, PENDING, TRAINING, LabState, ended_by
+from labtui.domain.state import LEFT_QUEUE, LIVE, OPEN, PENDING, TRAINING, LabState, ended_by, run_phase
 from labtui.tui import format as words
 
 if TYPE_CHECKING:
@@ -381,10 +381,11 @@ def _with_cause(view: View, run: RunState, submission: SubmissionState | None) -
     state, job = view.state, submission.job if submission is not None else None
     over = job is not None and job.phase in LEFT_QUEUE
     held = "(held)" if submission is not None and submission.held else ""
-    if over and run.outcome is None:
+    if submission is not None and over and run.outcome is None:
         from labtui.session.run_matcher import with_slurm_outcome
 
         run = with_slurm_outcome(state, run)
+        run = replace(run, phase=run_phase(submission, run, first_open=True))
     if run.outcome is not None:
         mine = [state.runs[number].outcome for number in submission.run_ids] if submission is not None else []
         said = JOB_ENDS.get(job.slurm_state, "") if job is not None and {*mine} == {"completed"} else ""

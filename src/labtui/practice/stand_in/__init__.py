@@ -175,10 +175,8 @@ class _Finder:
     """Imports the frameworks and any of their modules as recording ones."""
 
     def find_spec(self, name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
-        try:
-            found = name.partition(".")[0] in FRAMEWORKS and resolve(name) is not None
-        except AttributeError:
-            found = False
+        # a network that Keras does not have is no module either
+        found = name.partition(".")[0] in FRAMEWORKS and ".ResNet" not in name
         return ModuleSpec(name, self, is_package=True) if found else None  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> types.ModuleType:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import json
 import os
-import re
 import time
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -198,17 +197,11 @@ def _per(seconds: float, unit: str) -> str:
     return f"{seconds * 1e3:.0f}ms/{unit}" if seconds >= 1e-3 else f"{seconds * 1e6:.0f}us/{unit}"
 
 
-_KERAS_HAS = re.compile(
-    r"[a-z_0-9]+|ResNet(50|101|152)(V2)?|"
-    r"(ConvNeXt|DenseNet|EfficientNet|Inception|MobileNet|NASNet|RegNet|ResNetRS|VGG|Xception)\w*"
-)
-"""The functions, modules and networks of ``keras.applications``."""
-
-
 def _construct(name: str, module: str = "") -> Any:
-    if not _KERAS_HAS.fullmatch(name) or (module and name in ("ResNet50", "ResNet101", "ResNet152")):
-        where = f"keras.api._v2.keras.applications{module}"
-        raise AttributeError(f"module '{where}' has no attribute '{name}'")
+    # beside these, `applications` has ResNet50 and the like and ResNetRS50; any other network is recorded
+    known = name in NETWORKS or (not module and (f"{name}V2" in NETWORKS or name.startswith("ResNetRS")))
+    if name.startswith("Res") and not known:
+        raise AttributeError(f"module 'keras.api._v2.keras.applications{module}' has no attribute '{name}'")
 
     def network(
         _top: bool = True, weights: str | None = "imagenet", *_rest: object, **_options: object
