@@ -69,16 +69,10 @@ _UNKNOWN = re.compile(r"unrecognized arguments: (?P<option>--[^\s=]+)")
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are a sentence and a hint, like all errors of labtui; `words` are parsed."""
-
-    words: Sequence[str] = ()
+    """An argument parser whose errors are a sentence and a hint, like all errors of labtui."""
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError; `main` prints it and returns 2."""
-        words = (word.partition("=")[0] for word in self.words if word[:2] == "--" != word)
-        unknown = next((word for word in words if word not in self._option_string_actions), "")
-        if unknown and message.startswith("the following arguments are required"):
-            message = f"unrecognized arguments: {unknown}"
         message = re.sub("invalid (float|int) value: (.*)", r"\2 is not a number", message)
         message = re.sub("the following arguments are required: (.*)", r"\1 is missing", message)
         sentence = message[:1].upper() + message[1:]
@@ -154,7 +148,6 @@ def _dispatch(arguments: Sequence[str]) -> int:
             prog=f"labtui {name}", description=f"{about[:1].upper()}{about[1:]}.", allow_abbrev=False
         )
         add_arguments(parser)
-        parser.words = words
         return int(run(parser.parse_intermixed_args(words)))
     first = arguments[0] if arguments else ""
     if first and not first.startswith("-") and not os.path.exists(first):  # noqa: PTH110 (pathlib is not needed to start)

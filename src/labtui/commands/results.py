@@ -56,17 +56,16 @@ def run_results(args: argparse.Namespace) -> int:
     """Print the numbers; return 1 if there are none yet, 2 if a file could not be read."""
     folder, given = _measurements(args)
     results = given.results(args.images)
-    told = ""
     if args.json:
         print_json(given.json_of(results))
     elif args.details or args.sources:
         how = {"sources": args.sources, "width": window_width()}
-        told = report_text(given.named(results), uses=given.uses, cost=given.cost, **how)
+        print(report_text(given.named(results), uses=given.uses, cost=given.cost, **how), end="")
     else:
-        told = short_report(given.named(results), width=window_width())
-    print(told, end="")
+        print(short_report(given.named(results), width=window_width()), end="")
     there = bool(results.measured or results.programs)
-    if not (there or told or args.json) and (given.runs or folder is not None):  # else measure_files said why
+    told = there or args.json or results.left_out  # the report says why these do not count
+    if not told and (given.runs or folder is not None):  # else measure_files said why
         say(f"labtui: {_NOTHING if given.runs else _NO_RUN}")
     if given.unread:
         return 2

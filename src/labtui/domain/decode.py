@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from labtui.domain.errors import DataError
+
 _T = TypeVar("_T")
 _LOCK = threading.RLock()
 MAX_DOTS, MAX_TOML_CHARACTERS = 50, 200_000
@@ -48,8 +50,17 @@ def own_toml(module: str, name: str) -> dict[str, Any]:
     return tomllib.loads(Path(module).with_name(name).read_text("utf-8"))
 
 
-def from_toml(text: str) -> dict[str, Any]:
-    """`tomllib.loads`. Raises ValueError (`tomllib.TOMLDecodeError` is one), also for a file that would take long."""
-    if len(text) > MAX_TOML_CHARACTERS or any(line.count(".") > MAX_DOTS for line in text.split("\n")):
-        raise ValueError("a key has too many parts, or the file is too long")
-    return tomllib.loads(text)
+def from_toml(text: str, name: str = "This") -> dict[str, Any]:
+    """`tomllib.loads`. Raises DataError, with the line if it is known; also for a file that would take long."""
+    line = None
+    try:
+        if len(text) > MAX_TOML_CHARACTERS or any(line.count(".") > MAX_DOTS for line in text.split("\n")):
+            raise ValueError
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        why = str(error).replace("end of document", "the end: a value, quote or bracket is missing")
+        digits = re.search(r"\(at line (\d+)", why)
+        line = int(digits[1]) if digits else text.count("\n") + 1
+    except (RecursionError, ValueError):
+        why = "it is too long or nested too deeply, a key has too many parts, or a number too many digits"
+    raise DataError(f"{name} is not valid TOML: {why}.", "Correct that line.", line=line)

@@ -5,7 +5,6 @@ Three stages: TOML's grammar, the schema with its constraints (`edition`), and t
 """
 
 import re
-import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache, lru_cache
 from typing import Any
@@ -95,15 +94,8 @@ def _loads(text: str) -> Mapping[str, Any]:
 def _read_toml(text: str, path: str) -> Mapping[str, Any]:
     try:
         return _loads(text)
-    except tomllib.TOMLDecodeError as error:
-        message, _, where = str(error).partition(" (at ")
-        digits = re.search(r"line (\d+)", where)
-        line = int(digits[1]) if digits else text.count("\n") + 1
-        sentence = f"This is not valid TOML: {message[:1].lower()}{message[1:]}."
-        raise _error(path, line, sentence) from None
-    except (ValueError, RecursionError):
-        sentence = "A number has too many digits, a key too many parts, or the file is too long or nested too deeply."
-        raise _error(path, None, sentence) from None
+    except DataError as error:
+        raise _error(path, error.line, error.sentence) from None
 
 
 def _error(path: str, line: int | None, sentence: str) -> DataError:

@@ -276,14 +276,11 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
     draft = _redraft(session, submission, specs, minutes or submission.time_limit_minutes)
     if cause := next((found for found in run.diagnosis if found.kind in _FAILS_AGAIN), None):
         sent, files = submission.script_hashes, {} if submission.job_file else session.folder.script_files()
-        now = sorted(name for name in started_files(draft, files) if digest_of(files[name]) != sent.get(name))
+        used = sorted(started_files(draft, files))
+        now = ", ".join(name for name in used if digest_of(files[name]) != sent.get(name))
         fixed = f"{run.spec.script} is corrected" if cause.kind == "traceback" else "this is fixed"
-        known = (
-            f"Changed since then: {', '.join(now)}."
-            if now
-            else f"Unless {fixed}, it fails again: {cause.text}"
-        )
-        reason = f"{reason} {known}"
+        fails = f"Unless {fixed}, it fails again: {cause.text}"
+        reason = f"{reason} {fails if not now else f'Changed since then: {now}.'}"
     return Proposal(drafts=(draft,), sentence=reason)
 
 

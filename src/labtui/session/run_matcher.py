@@ -307,9 +307,8 @@ def with_slurm_outcome(state: LabState, run: RunState) -> RunState:
     """A run whose job is over but whose log is still being copied: Slurm's outcome, if it holds for all its runs."""
     submission = state.submissions.get(run.token)
     job = submission.job if submission is not None else None
-    if submission is None or job is None or job.phase not in LEFT_QUEUE or run.outcome is not None:
-        return run
-    if (outcome := told_outcome(job)) is None:
+    over = job is not None and job.phase in LEFT_QUEUE and run.outcome is None
+    if submission is None or job is None or not over or (outcome := told_outcome(job)) is None:
         return run
     # if some run of the job had begun, one that had not never will
     began = any(state.runs[number].started for number in submission.run_ids)

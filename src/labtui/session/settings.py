@@ -13,7 +13,6 @@ import functools
 import hashlib
 import os
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
@@ -85,7 +84,7 @@ def read_settings(path: Path) -> Settings:
     Raises:
         DataError: it cannot be read, is not TOML, or a setting is unknown or not valid; names the line if known.
     """
-    document = _toml(read_text(Path(path.name), path.name, path.parent), path.name)
+    document = decode.from_toml(read_text(Path(path.name), path.name, path.parent), path.name)
     flat: dict[str, Any] = {}
     others = tuple(key for key in Settings.__struct_fields__ if key not in _LAB_KEYS)
     for table, known in (("lab", _LAB_KEYS), ("cluster", others)):
@@ -128,17 +127,6 @@ def read_text(path: Path, name: str, root: Path | None = None) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise failure("not-utf-8", file=name) from None
-
-
-def _toml(text: str, name: str) -> dict[str, Any]:
-    """Parse TOML; errors call the file `name`. Raises DataError."""
-    try:
-        return decode.from_toml(text)
-    except tomllib.TOMLDecodeError as error:
-        why = str(error).replace("end of document", "the end: a value, quote or bracket is missing")
-    except (RecursionError, ValueError):
-        why = "it is too long or nested too deeply, a key has too many parts, or a number too many digits"
-    raise failure("not-toml", file=name, text=why)
 
 
 def write_settings(path: Path, settings: Settings) -> None:
@@ -204,7 +192,7 @@ def parse_profile(text: str, name: str) -> Profile:
     Raises:
         DataError: when it is not valid.
     """
-    document = _toml(text, f"The cluster profile {name}")
+    document = decode.from_toml(text, f"The cluster profile {name}")
     document.pop("memory_gb_per_node", None)  # earlier versions wrote it
     _refuse_unknown(document, Profile.__struct_fields__, f"The cluster profile {name}")
     return _checked(document, Profile, "bad-settings", file=Path(name).name, path=name)
