@@ -173,7 +173,6 @@ def _drafts(lab: OpenLab, args: argparse.Namespace) -> list[SubmissionDraft]:
 def _missing_drafts(session: Session, drafts: list[SubmissionDraft], *, ask: bool) -> list[SubmissionDraft]:
     """The drafts without the runs that are done or under way; if all are, all drafts if the student says so."""
     from labtui.session.planning import known_runs
-    from labtui.tui.format import state_words
     from labtui.tui.view import View
 
     done = known_runs(session, drafts[0].task_id, drafts)
@@ -181,9 +180,10 @@ def _missing_drafts(session: Session, drafts: list[SubmissionDraft], *, ask: boo
         return drafts
     view = View.of(session)
     for spec, run in done.items():
-        say(
-            f"{spec.called(session.edition.names).label}: run {run.run_id} {state_words(view.runs[run.run_id])}."
-        )
+        name, word = spec.called(session.edition.names).label, view.runs[run.run_id].word
+        # a task may want a run that its time limit ends
+        said = run.deed if run.outcome not in (None, "completed") else f"is {word}"
+        say(f"{name}: run {run.run_id} {said}.")
     if left := [row for row in rows_of(drafts) if row.spec not in done]:
         return list(drafts_from(left, drafts, None, session.edition, session.profile))
     if ask and terminal.at_terminal() and confirm("Run them again?"):

@@ -221,11 +221,6 @@ def live_reason(view: View) -> str:
     return f"Run {first.run_id} is {'being cancelled' if first.cancelling else first.word}."
 
 
-def state_words(line: RunLine) -> str:
-    """A run's state as a verb phrase after "run 3": ``is running``, ``ran out of memory``."""
-    return line.run.deed if line.run.outcome not in (None, "completed") else f"is {line.word}"
-
-
 def job_grid(jobs: Sequence[MyJob]) -> list[list[str]]:
     """The student's jobs as a table: its heading, then a row each with the reason why it waits."""
     from labtui.slurm.states import reason_words

@@ -20,7 +20,6 @@ from textual.widgets import ContentSwitcher, OptionList, Tab, Tabs
 from labtui.domain.model import RunPhase
 from labtui.domain.run import run_numbers
 from labtui.tui import STYLES, messages, themes, view_model
-from labtui.tui.format import state_words
 from labtui.tui.guidance import NextStep, instead_of_runs, remedy, runs_to_retry, same_again
 from labtui.tui.view import View
 from labtui.tui.widgets.frame import FramedScreen, TaskList, key, say
@@ -181,7 +180,7 @@ class MainScreen(FramedScreen):
             return instead_of_runs(view)
         if action == "retry_run" and line is not None and not (again or any(parameters)):
             told = "To run it again, press s, then d on its row." * (plans and line.phase is RunPhase.DONE)
-            return f"Run {line.run_id} {state_words(line)}. {told}".rstrip()
+            return f"Run {line.run_id} is {line.word}. {told}".rstrip()
         if action == "start_copy" and all(path.is_file() for path in self._copies()):
             return "The copy is there: e edits it." if self._copies() else "This task asks for no copy."
         asked = view.task is not None and view.task.questions
