@@ -134,14 +134,6 @@ def test_only_missing_runs_are_sent_and_all_again_where_that_is_said(folder, cap
     assert 4 in sizes(), "it is missing already while its log is being copied"
 
 
-def test_a_job_that_the_cluster_has_no_gpu_for_is_expected_to_take_no_time(folder, command, monkeypatch):
-    monkeypatch.setattr("labtui.domain.profile.Profile.node_gpus", 0)
-    err = command(["submit", "10.5"], 1).err
-    assert (
-        "expected" not in err and "Nothing was submitted. This cluster cannot run it, or override it" in err
-    )
-
-
 def test_submit_warns_of_a_batch_as_the_plan_does(folder, command, monkeypatch):
     words = ["submit", "10.5", "--gpus", "2", "--batch-size", "4096", "--again"]
     monkeypatch.setattr(sys, "stdin", TextTerminal("n\n"))

@@ -100,7 +100,7 @@ def main_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("-V", "--version", action="version", version=f"labtui {__version__}")
-    options.add_named_folder(parser, "COMMAND | FOLDER", "a command below, or a lab folder to open")
+    options.add_folder(parser, "COMMAND | FOLDER", "a command below, or a lab folder to open")
     return parser
 
 

@@ -31,7 +31,7 @@ DEFAULT_PROFILE = "mn5"
 
 def doctor_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the folder, or the options of `init`, and the form of the answer."""
-    options.add_named_folder(parser, "FOLDER", "the lab folder (default: the one here)")
+    options.add_folder(parser, "FOLDER", "the lab folder (default: the one here)")
     options.add_connection(parser)
     options.add_json(parser)
     words = "correct lab.toml; let nobody else read your private key"
@@ -88,7 +88,7 @@ def chosen_cluster(args: argparse.Namespace) -> tuple[Profile, Overrides, Requir
 
 def key_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the folder whose cluster is meant, or the cluster itself."""
-    options.add_named_folder(parser, "FOLDER", "the lab folder (default: the one here)")
+    options.add_folder(parser, "FOLDER", "the lab folder (default: the one here)")
     options.add_connection(parser)
     parser.add_argument("--no-passphrase", action="store_true", help="make the new key without a passphrase")
 

@@ -57,11 +57,11 @@ def job_line(preview: Preview, names: Mapping[str, str]) -> str:
     from labtui.results.cost import hours_text
 
     draft, seconds, hours = preview.draft, preview.seconds, preview.gpu_hours
-    expected, cost = "" if preview.lacks_gpus else ", expected time not known", ""
-    if seconds is not None and not preview.lacks_gpus:
+    expected, cost = ", expected time not known", ""
+    if seconds is not None:
         expected = f", expected {range_text(seconds, like=60)} min"  # minutes, as the limit
     limit = f"limit {draft.time_limit_minutes} min" if draft.time_limit_minutes else "the queue's time limit"
-    if hours is not None and draft.gpus and not preview.lacks_gpus:
+    if hours is not None and draft.gpus:
         most = draft.total_gpus * draft.time_limit_minutes / 60
         cost = f", {hours_text(hours.value)} GPU-hours expected"
         cost += f", {hours_text(most)} at most" if most else ""

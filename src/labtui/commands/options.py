@@ -13,16 +13,12 @@ def add_json(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def add_folder(parser: argparse.ArgumentParser) -> None:
-    """Add ``--folder DIR`` and ``--trust``."""
+def add_folder(parser: argparse.ArgumentParser, alone: str = "", words: str = "") -> None:
+    """Add ``--folder DIR`` and ``--trust``; also the folder's path `alone`, if that has a name and its help `words`."""
+    if alone:
+        parser.add_argument("folder", nargs="?", default=argparse.SUPPRESS, metavar=alone, help=words)
     parser.add_argument("--folder", metavar="DIR", help="the lab folder (default: here or above)")
     add_trust(parser)
-
-
-def add_named_folder(parser: argparse.ArgumentParser, name: str, words: str) -> None:
-    """Add the lab folder by its path alone, or as `add_folder` does."""
-    parser.add_argument("folder", nargs="?", default=argparse.SUPPRESS, metavar=name, help=words)
-    add_folder(parser)
 
 
 def add_trust(parser: argparse.ArgumentParser) -> None:

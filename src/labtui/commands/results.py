@@ -64,8 +64,8 @@ def run_results(args: argparse.Namespace) -> int:
     else:
         print(short_report(given.named(results), width=window_width()), end="")
     there = bool(results.measured or results.programs)
-    told = there or args.json or results.left_out  # the report says why these do not count
-    if not told and (given.runs or folder is not None):  # else measure_files said why
+    # else the report says why runs do not count, or measure_files said why
+    if not (there or args.json or results.left_out) and (given.runs or folder is not None):
         say(f"labtui: {_NOTHING if given.runs else _NO_RUN}")
     if given.unread:
         return 2

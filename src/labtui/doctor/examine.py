@@ -135,7 +135,9 @@ def _check_cluster(
     yield _check_shell(connection)
     yield findings.check_clock(probe.server_time, asked_at, practice=profile.status == "practice")
     yield from findings.check_slurm(probe)
-    wanted = replace(wanted, account=findings.choose_account(probe, wanted, profile))
+    known = {item.account for item in probe.associations or ()}  # one that is the only one needs no choice
+    account = profile.account_of(wanted.account) or (known.pop() if len(known) == 1 else "")
+    wanted = replace(wanted, account=account)
     check = findings.check_account(probe, wanted.account)
     yield check
     wanted = replace(wanted, **check.settings) if fixes else wanted

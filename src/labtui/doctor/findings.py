@@ -183,12 +183,6 @@ def check_slurm(probe: SlurmProbe) -> Iterator[Check]:
 # --------------------------------------------------------------------------- account and QoS
 
 
-def choose_account(probe: SlurmProbe, wanted: Requirements, profile: Profile) -> str:
-    """The account to use: the required one, the profile's, or the only one this user has; else ""."""
-    names = {item.account for item in probe.associations or ()}
-    return profile.account_of(wanted.account) or (names.pop() if len(names) == 1 else "")
-
-
 def check_account(probe: SlurmProbe, meant: str) -> Check:
     """Whether the account `meant` is one of this user's."""
     if probe.associations is None:

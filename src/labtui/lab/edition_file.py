@@ -29,7 +29,7 @@ _INVISIBLE = re.compile(
 def base_id(text: str) -> str:
     """The id of the edition that this one extends or takes published numbers from; "" if there is none."""
     try:
-        data = _read_toml(text, "")
+        data = _loads(text)
     except DataError:
         return ""
     found = data.get("extends", data.get("published_in", ""))
@@ -46,7 +46,10 @@ def parse_edition(
     Raises:
         DataError: with the path, the line if it is known, and one sentence.
     """
-    data = _read_toml(text, path)
+    try:
+        data = _loads(text)
+    except DataError as error:
+        raise _error(path, error.line, error.sentence) from None
     unknown = "name one of labtui's that builds on no other."
     named = [key for key in ("extends", "published_in") if key in data and base is None]
     without_base = [((key,), f"`{key}` cannot be {data[key]!r}: {unknown}") for key in named]
@@ -89,13 +92,6 @@ def _base_data(data: Mapping[str, Any], base: str | None) -> Mapping[str, Any]:
 def _loads(text: str) -> Mapping[str, Any]:
     """Cached, because one edition is parsed several times: for its base, its data, and the lines of mistakes."""
     return decode.from_toml(text)
-
-
-def _read_toml(text: str, path: str) -> Mapping[str, Any]:
-    try:
-        return _loads(text)
-    except DataError as error:
-        raise _error(path, error.line, error.sentence) from None
 
 
 def _error(path: str, line: int | None, sentence: str) -> DataError:

@@ -53,14 +53,6 @@ class Preview(msgspec.Struct, frozen=True):
     seconds: Interval | None
     unknown_paths: tuple[str, ...] = ()
 
-    @property
-    def lacks_gpus(self) -> bool:
-        """Whether no change of the plan removes an error: the cluster has no GPU for the job."""
-        found = (
-            each.severity == "error" and each.rule == "gpu-count" and not each.fix for each in self.findings
-        )
-        return self.draft.form != "own" and any(found)
-
 
 def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Preview:
     """What submitting this draft would do. Writes nothing and sends nothing."""

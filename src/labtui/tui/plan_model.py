@@ -320,8 +320,8 @@ class Plan:
     @property
     def lacks_gpus(self) -> bool:
         """Whether an error stays that no change of the rows removes: the cluster has no GPU for any job."""
-        left = any(each.finding.rule == "gpu-count" for each in self.errors)
-        return left and all(not isinstance(each, LabError) and each.lacks_gpus for each in self.previews)
+        found = [each for each in self.errors if each.finding.rule == "gpu-count" and not each.finding.fix]
+        return self.job_file is None and any(len(each.jobs) == len(self.drafts) for each in found)
 
     def accepted(self, job: int) -> tuple[model.AcceptedFinding, ...]:
         """The overridden findings of a job, with their reasons."""
