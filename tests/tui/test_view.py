@@ -510,7 +510,10 @@ def test_the_next_task_is_the_one_that_check_names():
     assert next_step(view).reason.startswith("All tasks are done.")
     shown = replace(view, deck="deck.pdf")
     assert next_step(shown).label == "Hand in deck.pdf"
-    assert "deck.pdf shows practice runs; hand in one" in next_step(replace(shown, practice=True)).reason
+    assert (
+        "practice runs; hand in one of real runs: `labtui init`"
+        in next_step(replace(shown, practice=True)).reason
+    )
     for name, what in (("hpc4ai-ch10", "slides"), ("sa-miri-2021-ex12", "report")):
         assert next_step(replace(view, edition=load_edition(name))).label == f"Export the {what}"
     checks |= {name: replace(checks[name], status="open", missing="Run it.") for name in ("10.3", "10.6")}

@@ -241,7 +241,7 @@ def _next_task(view: View) -> NextStep:
         what = f"{view.deck} is older than your runs or answers." if view.deck_old else what
         return NextStep(f"Export the {hand_in_form(view)}", f"All tasks are done. {what}".rstrip(), "export")
     if view.practice:
-        what = f"{view.deck} shows practice runs; hand in one of real runs."
+        what = f"{view.deck} shows practice runs; hand in one of real runs: `labtui init` begins there."
     label = "Practice is done" if view.practice else f"Hand in {view.deck}"
     return NextStep(label, f"All tasks are done. {what}".rstrip())
 
