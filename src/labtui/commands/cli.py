@@ -18,7 +18,6 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any, NoReturn, TextIO
 
 from labtui import __version__
-from labtui.commands import options
 from labtui.domain.errors import LabError, UsageError, failure, suggest
 from labtui.domain.terminal_text import ascii_text, ascii_wanted, sanitize
 
@@ -100,7 +99,12 @@ def main_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("-V", "--version", action="version", version=f"labtui {__version__}")
-    options.add_folder(parser, "COMMAND | FOLDER", "a command below, or a lab folder to open")
+    words = "a command below, or a lab folder to open"
+    parser.add_argument(
+        "folder", nargs="?", default=argparse.SUPPRESS, metavar="COMMAND | FOLDER", help=words
+    )
+    parser.add_argument("--folder", metavar="DIR", help="the lab folder to open")
+    parser.add_argument("--trust", action="store_true", help="trust the lab folder from now on")
     return parser
 
 

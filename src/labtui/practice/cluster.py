@@ -11,6 +11,7 @@ import secrets
 import socketserver
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -80,7 +81,9 @@ class PracticeCluster(contextlib.AbstractContextManager["PracticeCluster"]):
         self.layout, self.site, self.train = Layout(folder), practice_site(), train
         self._state_file = StateFile(folder) if keep else None
         saved = self._state_file.load() if self._state_file else None
-        self.clock = PracticeClock.started_now(1.0 if train else factor, saved.clock if saved else 0.0)
+        began, speed = time.time(), 1.0 if train else factor
+        # it shows the real time, or a later one if it was saved with that: no record lies in its future
+        self.clock = PracticeClock(began, speed, max(0.0, saved.clock - began) if saved else 0.0)
         self._stop, secret = threading.Event(), secrets.token_hex(16)
         self._control = control_server(secret, self._answer)
         environment = self._environment(f"{self._control.server_address[1]}:{secret}")

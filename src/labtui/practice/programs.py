@@ -24,12 +24,6 @@ class PracticeClock:
         self.began, self.factor, self.ahead = began, factor, ahead
 
     @classmethod
-    def started_now(cls, factor: float, not_before: float = 0.0) -> PracticeClock:
-        """A clock that shows the real time, or `not_before` if that is later, so that no record lies in its future."""
-        began = time.time()
-        return cls(began, factor, max(0.0, not_before - began))
-
-    @classmethod
     def from_environment(cls) -> PracticeClock:
         """The clock of the cluster that started this process."""
         names = {"BEGAN": time.time(), "FACTOR": 1.0, "AHEAD": 0.0}
