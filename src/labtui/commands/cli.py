@@ -99,10 +99,8 @@ def main_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("-V", "--version", action="version", version=f"labtui {__version__}")
-    words = "a command below, or a lab folder to open"
-    parser.add_argument(
-        "folder", nargs="?", default=argparse.SUPPRESS, metavar="COMMAND | FOLDER", help=words
-    )
+    text = "a command below, or a lab folder to open"
+    parser.add_argument("folder", nargs="?", default=argparse.SUPPRESS, metavar="COMMAND | FOLDER", help=text)
     parser.add_argument("--folder", metavar="DIR", help="the lab folder to open")
     parser.add_argument("--trust", action="store_true", help="trust the lab folder from now on")
     return parser
