@@ -286,7 +286,7 @@ async def test_an_edited_job_script_is_sent_and_not_lost_without_a_word(session,
         assert screen.plan.rows[0].spec.epochs == 10 and not screen.plan.edited_jobs
         await pilot.press("enter", *"5", "enter")
         await until(pilot, lambda: "edited: it replaces the table" in text_of(app), "they are back")
-        await press(pilot, "escape", then=lambda: "Leaving the plan drops" in flat(app))
+        await press(pilot, "c", then=lambda: "Leaving the plan drops" in flat(app))
         await press(pilot, "n", then=lambda: ready(app.screen))
         await press(pilot, "s", then=lambda: chooses(app) and "script edited" in text_of(app))
         await press(pilot, "y", then=lambda: bool(session.requests))
@@ -396,6 +396,10 @@ async def test_another_task_leaves_the_plan_and_what_is_answered_later_is_not_fo
         await press(pilot, "i", then=lambda: bool(session.requests))
         screen.query_one(TaskList).highlighted = 2
         await until(pilot, lambda: app.screen is app.main and app.view_model.task_id == "10.3")
+        for key, pane in ("l", "log"), ("3", "charts"), ("a", "answers"), ("escape", "answers"), ("t", "task"):
+            await open_plan(app, pilot)
+            await press(pilot, key, then=lambda pane=pane: app.screen is app.main and app.main.pane == pane)
+            assert key != "3" or app.main.query_one("#pane-charts").shown.name == "speedup"
         screen = await open_plan(app, pilot)
         await screen.query_one(PlanTable).remove()  # as while it is closed
         screen._previewed(screen.plan.previews, screen.plan.previews)

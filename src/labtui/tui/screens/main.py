@@ -327,3 +327,11 @@ class MainScreen(FramedScreen):
             return future
 
         app.follow(start, None)
+
+
+KEYS_TO_LEAVE = [
+    key(each.key, f"choose_task(None, {each.action!r})", each.description, each.tooltip or "")
+    for each in MainScreen.BINDINGS
+    if isinstance(each, binding.Binding) and each.action.startswith(("pane(", "chart(", "task_list"))
+]
+"""The keys of the panes, the charts and the task list, for a screen that they leave."""

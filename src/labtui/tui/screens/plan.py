@@ -24,6 +24,7 @@ from labtui.session.preview import Preview
 from labtui.tui import STYLES, guidance, plan_words
 from labtui.tui.app import AGE_EVERY_S, LabApp
 from labtui.tui.plan_model import NOT_CHECKED, Asked, Plan, PlanFinding, Verdict
+from labtui.tui.screens.main import KEYS_TO_LEAVE
 from labtui.tui.screens.modals import Ask, Choice, entry_choices, yes_or_no
 from labtui.tui.themes import ascii_only, ink, roles
 from labtui.tui.widgets.frame import FramedScreen, PlainText, TaskList, key, say
@@ -62,6 +63,7 @@ class PlanScreen(FramedScreen):
         key("i", "test_only", "Ask Slurm", "ask the cluster whether it would accept this", show=True),
         key("v", "script", "Script", "the job script; again: the plan", show=True),
         key("C", "controls", "Controls", "short runs that show why it does not scale"),
+        *KEYS_TO_LEAVE,
     ]
 
     def __init__(self, plan: Plan, back: str | None = None) -> None:
@@ -226,12 +228,9 @@ class PlanScreen(FramedScreen):
 
     @work(thread=True, exclusive=True, group="previews")
     def _preview(self, app: LabApp, before: list[Preview | LabError], *, ask: bool) -> None:
-        """Make all previews in place of `before`; with `ask`, once more when the cluster has told of their paths.
-
-        In a thread a plan that was left has no `self.app`.
-        """
+        """Make all previews in place of `before`; with `ask`, once more when the cluster has told of their paths."""
         if before is not self.plan.previews or not self.is_attached:
-            return
+            return  # a plan that was left has no `self.app`, either
         asked, jobs = None, len(self.plan.drafts)
         try:
             made = self.plan.make_previews()
@@ -293,8 +292,7 @@ class PlanScreen(FramedScreen):
         label = chosen.spec.called(self.plan.edition.names).label
         text = f"{label}: {name}" + (f". Now {now}." if not entry else "")
         ask = Ask(text, choices=entry_choices("Set it"), entry=entry, check=check)
-        ask.add_class("-below")  # so that the row stays visible
-        await self.app.push_screen(ask, answered)
+        await self.app.push_screen(ask.add_class("-below"), answered)  # so that the row stays visible
 
     def action_drop_row(self, out: bool) -> None:
         """Leave the run at the cursor out, or include it again."""
@@ -383,20 +381,25 @@ class PlanScreen(FramedScreen):
         else:
             self.choose_task(self.back)
 
-    def choose_task(self, task_id: str | None = None) -> None:
-        """Leave, for another task if one is given; ask first if edited job scripts would be lost."""
+    def choose_task(self, task_id: str | None = None, action: str = "") -> None:
+        """Leave, for another task or with an `action` of the main screen; ask first if edits would be lost."""
 
         def leave(yes: str | None) -> None:
-            if yes and task_id is not None:
+            if not yes:
+                return
+            if task_id is not None:
                 self.app.go_to_task(task_id)
-            if yes:
-                self.dismiss(None)
+            self.dismiss(None)
+            if action and (main := self.app.main) is not None:
+                main.call_later(main.run_action, action)
 
-        if edited := self.plan.edited_jobs:
+        if (edited := self.plan.edited_jobs) and not self.sent:
             text = f"The job script of {', '.join(edited)} was edited. Leaving the plan drops the edits."
             self.app.push_screen(Ask(text, choices=yes_or_no("Leave the plan", "Stay")), leave)
         else:
             leave("yes")
+
+    action_choose_task = choose_task
 
     def action_test_only(self) -> None:
         """Ask Slurm whether it would accept each job of the plan."""
@@ -438,8 +441,6 @@ class PlanScreen(FramedScreen):
             for job, draft in enumerate(plan.drafts):
                 script, accepted = plan.scripts.get(draft), plan.accepted(job)
                 self.app.follow(partial(self.app.session.submit, draft, script=script, accepted=accepted))
-            self.dismiss(None)
+            self.app.view_model.chosen = None  # the run that trains is selected
+            self.choose_task(action="pane('runs')")
             self.app.take_state(self.app.session.state)  # before all tasks are checked with it
-            if (main := self.app.main) is not None:  # the run that trains is selected
-                self.app.view_model.chosen = None
-                main.call_later(main.show_pane, "runs")
