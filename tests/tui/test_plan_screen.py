@@ -500,6 +500,13 @@ def test_runs_that_are_done_are_left_out_but_of_a_plan_to_repeat_them(session):
     assert not Plan(session, session.edition, "10.5", session.drafts("10.5")).known, "of another script"
 
 
+def test_the_limit_to_try_after_a_time_out_is_that_of_every_form_of_the_job(session):
+    planned = Plan(session, session.edition, "10.5", drafts := session.drafts("10.5"), "Time: try 30 min.")
+    for planned.form, jobs in (("one-job", 1), ("job-per-size", 3)):
+        planned.remake()
+        assert [each.time_limit_minutes for each in (*drafts, *planned.drafts)] == [30] * (jobs + 1)
+
+
 def test_after_an_out_of_memory_only_what_was_not_made_with_the_smaller_batch_is_planned(session):
     one, two, four = (run for draft in session.drafts("10.5") for run in draft.runs)
     large = replace(one, batch_size=4 * one.batch_size)

@@ -71,7 +71,11 @@ class Plan:
         self.session, self.edition, self.task_id, self.planned = session, edition, task_id, planned
         self.why, self._last_run = why, session.state.last_run
         self.known: dict[RunSpec, state.RunState] = {}
-        self.task_rows: list[PlanRow] = list(rows_of(planned))
+        named = (
+            draft.time_limit_minutes for draft in planned
+        )  # a limit that `why` names is that of each form
+        limits = [minutes if f"try {minutes} min" in why else None for minutes in named]
+        self.task_rows = [replace(row, limit=limits[row.origin]) for row in rows_of(planned)]
         self._exclude_known()
         self.forms: tuple[JobForm, ...] = forms_of(planned)
         kept = (form for form in self.forms if form == session.state.choices.get("jobs") and not why)
