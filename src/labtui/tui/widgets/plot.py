@@ -404,8 +404,14 @@ class _Drawing:
         spots = [(start, side) for start in starts for side in sides]
         spots += [(column + gap, row) for gap in (1, 3, -size, 5, 7)]  # its line may be steep
         spots.sort(key=lambda spot: (not above <= spot[1] <= below, spot[1] in self.tick_rows))
-        others = {place for place, _ in self.marked} - {column}  # above or below one it would read as its
-        spots = [(at, side) for at, side in spots if at < end and others.isdisjoint(range(at, at + size))]
+
+        def apart(at: int, side: int, mark: tuple[int, int]) -> int:
+            """How far a text at a spot is from a mark, in columns; a row is as high as two."""
+            return max(at + 1 - mark[0], 0, mark[0] - at - size + 2) + 2 * abs(side - mark[1])
+
+        others = self.marked.keys() - {(column, row)}  # near one of them it would read as its
+        nearest = {spot: min((apart(*spot, mark) for mark in others), default=99) for spot in spots}
+        spots = [at for at in spots if at[0] < end and apart(*at, (column, row)) + 3 <= nearest[at]]
         # of marks that touch neither can have a value
         free = min(map(abs, rivals), default=1) >= 1
         return free and self._write(spots, text, colour, int(" " in self.unit))
