@@ -428,9 +428,10 @@ def test_laws_are_curves_in_the_tones_of_text_and_what_was_measured_lies_on_them
     ]  # fmt: skip
     fitted = replace(spec := chart({1: 1.0, 2: 1.68, 4: 2.53}), series=(*spec.series, *others))
     cells, rows = cells_of(fitted, 86, height), rows_of(fitted, 86, height)
-    best, rest = (dots_of(cells, style) for style in ("none", "white"))
-    assert min(len(rest), len(best)) > 10, "both are seen, even where they meet"
-    assert len(dots_of(cells, "blue")) <= 36, "three marks, and no line over the laws"
+    best, rest, ideal, line = (dots_of(cells, style) for style in ("none", "white", "quiet", "blue"))
+    assert min(map(len, (rest, best, ideal))) > 10, "all are seen, even where they meet"
+    columns = {at for (at, _), (sign, style) in cells.items() if style == "blue" and sign > "\u2800"}
+    assert len(line) > 100 and max(b - a for a, b in itertools.pairwise(sorted(columns))) <= 4, "on the laws"
     ends = re.findall(r"(?:(?:⠄|⠤.⠤) [A-Zi]|2\.)\w[^\n]*\S", "\n".join(rows))
     assert ends == ["⠄ ideal", "⠤ ⠤ Gustafson", "2.53×", "⠤⠤⠤ Amdahl"]
     there = spec.series[0].points

@@ -141,8 +141,7 @@ class _Drawing:
         self._draw_formulas()
         best = 1 if self.spec.view == "time" or self.spec.family in ("error", "loss") else -1  # the least
         order = sorted(specs.order_of(self.spec)[::best], key=lambda at: at == self.cursor.series)
-        if not any(each.law for each in self.formulas):  # which go from mark to mark
-            self._draw_lines(order)
+        self._draw_lines(order)
         self._draw_cursor()
         for at in order:
             self._draw_marks(at)
@@ -220,7 +219,8 @@ class _Drawing:
     def _formula(self, series: specs.Series) -> tuple[str, str, str]:
         """The dots of a curve that was not measured, a sample, and its colour: the law that fits best stands out."""
         best = min((each.law.misfit for each in self.formulas if each.law), default=0.0)
-        colour = "none" if series.law is not None and series.law.misfit == best else self.look.soft
+        law = "none" if series.law is not None and series.law.misfit == best else self.look.soft
+        colour = law if series.law is not None else self.look.quiet
         return *FORMULAS.get(series.short, IDEAL), colour
 
     def _draw_formulas(self) -> None:
@@ -237,8 +237,9 @@ class _Drawing:
     def _draw_lines(self, order: Sequence[int]) -> None:
         """Draw braille lines through the marks, dotted to a live point; of a few, those on one cell take turns.
 
-        Those of other panels are grey, below all others; they have negative places.
+        Those of other panels are grey, below all others; they have negative places. A law below a line is seen, too.
         """
+        laws = any(each.law for each in self.formulas)
         for at in (*range(-len(self.others), 0), *order):
             pieces = specs.line_pieces(self.spec, self.others[at] if at < 0 else self.measured[at])
             for before, after in (pair for piece in pieces for pair in pairwise(piece)):
@@ -251,7 +252,8 @@ class _Drawing:
             mine = [at for at in there if at >= 0] or [*there]
             turn = 0 if specs.is_crowded(self.spec) else column // 3 % len(mine)
             at = mine[-1 - turn]
-            self.grid.put(column, row, there[at], self._look(at)[1] if at >= 0 else self.look.axis)
+            if column // 3 % 3 or not laws or self.grid.free(column, row, 1, 0):
+                self.grid.put(column, row, there[at], self._look(at)[1] if at >= 0 else self.look.axis)
 
     def _draw_marks(self, at: int) -> None:
         """Draw the marks of a series; over time at every `apart`-th point, the last among them.
