@@ -12,7 +12,7 @@ import msgspec
 from rich.cells import cell_len
 from rich.text import Text
 
-from labtui.domain.model import RunPhase, RunSpec, plural
+from labtui.domain.model import Interval, RunPhase, RunSpec, SubmissionDraft, plural
 from labtui.domain.terminal_text import range_text
 from labtui.domain.tuning import option_groups
 from labtui.lab.expected_time import expectation, run_seconds, total
@@ -63,12 +63,13 @@ def ticket(plan: Plan) -> tuple[Figure, ...]:
     runs = sum(len(draft.runs) for draft in plan.drafts)
     of = plan.job_file.name if plan.job_file is not None else plural(len(plan.drafts), "job")
     figures = [Figure(str(runs), "run" if runs == 1 else "runs", f"in {of}")]
-    each = [expectation(draft, plan.edition, plan.measured) for draft in plan.requests]
-    seconds, hours = total([time for time, _ in each]), total([cost for _, cost in each])
-    if seconds is not None:
-        long = seconds.hi if seconds.hi >= 3600 else seconds.value
-        below = f"expected, {range_text(seconds, long)}".partition(", about")[0]
-        digits, unit = words.span_text(seconds.value).split()
+    each = [_seconds(run, draft, plan) for draft in plan.requests for run in draft.runs]
+    hours = total([expectation(draft, plan.edition, plan.measured)[1] for draft in plan.requests])
+    if (seconds := total(each)) is not None:
+        shown = sum(round(one.value) for one in each if one is not None)  # what the rows say adds up
+        bounds = Interval(shown, min(shown, seconds.lo), max(shown, seconds.hi))
+        below = f"expected, {range_text(bounds, shown)}".partition(", about")[0]
+        digits, unit = words.span_text(shown).split()
         figures.append(Figure(digits, unit, below.replace(f", {digits} to ", ", up to ")))
     elif limits := sum(draft.time_limit_minutes for draft in plan.requests):
         figures.append(Figure(f"{limits:,}", "min", "at most"))
@@ -79,6 +80,12 @@ def ticket(plan: Plan) -> tuple[Figure, ...]:
         )
         figures.append(Figure(hours_text(usual), "GPU-h", below))
     return tuple(figures)
+
+
+def _seconds(run: RunSpec, draft: SubmissionDraft | None, plan: Plan) -> Interval | None:
+    """The expected seconds of a run in its job."""
+    cpus = draft.cpus * draft.nodes if draft is not None else 0
+    return run_seconds(run, plan.edition, plan.measured, cpus)
 
 
 def step(plan: Plan) -> NextStep:
@@ -265,8 +272,7 @@ def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
     if draft is not None and draft.form != "own" and draft.nodes > 1:
         gpus = f"{gpus} on {draft.nodes} nodes"
     done = plan.phase(spec) is RunPhase.DONE and not row.included  # how long it took is known
-    cpus = draft.cpus * draft.nodes if draft is not None else 0
-    expected = None if done or plan.lacks_gpus else run_seconds(spec, plan.edition, plan.measured, cpus)
+    expected = None if done or plan.lacks_gpus else _seconds(spec, draft, plan)
     named = draft.job_name if draft is not None else UNKNOWN  # as in the list of runs
     per_gpu = f"{spec.per_gpu_batch:,}" if spec.device == "gpu" else words.NOTHING
     rate = spec.learning_rate if plan.is_own(row) else expected_learning_rate(plan.edition, spec)
