@@ -89,7 +89,8 @@ async def test_the_ticket_says_runs_time_cost_and_submit(session, size, monkeypa
         page = screen.query_one("#plan-page", widgets.Static).render()
         styles = {str(span.style) for span in page.spans if page.plain[span.start :].startswith("#SBATCH")}
         assert "$foreground" in styles, "to Slurm these lines are no comments"
-        assert screen.query_one("#plan-page").size.height == len(page.plain.splitlines()), "not wrapped"
+        assert screen.query_one("#plan-page").size.height > len(page.plain.splitlines()), "wrapped, not cut"
+        assert not screen.query_one("#plan-text").max_scroll_x
         await press(pilot, "escape", then=lambda: "Findings  none" in text_of(app))
         if size[0] == 80:
             await until(pilot, lambda: line in text_of(app), "the script's line as before")
@@ -185,8 +186,9 @@ async def test_slurm_s_own_word_stands_below_the_ticket(session):
         await until(pilot, lambda: accepts in text_of(app))
         assert "Slurm accepts it." in text_of(app), "beside the next step"
         session.requests.clear()
-        await pilot.press("J", "2")
-        await until(pilot, lambda: ready(screen) and "in 3 jobs" in text_of(app), "what J changed")
+        told = "1  In 1 job: at most 2.0 GPU-h (now)", "2  In 3 jobs: at most 1.2 GPU-h  "
+        await press(pilot, "J", then=lambda: all(each in text_of(app) for each in told))
+        await press(pilot, "2", then=lambda: ready(screen) and "in 3 jobs" in text_of(app))
         assert session.state.choices["jobs"] == "job-per-size", "the next plan begins with it"
         await press(pilot, "i", then=lambda: len(session.requests) == 3)
         session.requests[0][2].set_result(SbatchAnswer())

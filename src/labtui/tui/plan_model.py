@@ -15,6 +15,7 @@ from labtui.lab.edition import Edition
 from labtui.lab.plan import CONTROLS, PlanRow, drafts_from, refuse_over_limit
 from labtui.lab.plan_table import WORDS, change_cell, control_rows, forms_of, rows_of
 from labtui.preflight.findings import MAIN_SCRIPT, Finding, FindingKey, apply_fix, overridden, preview_fix
+from labtui.results.cost import hours_text
 from labtui.results.rows import ResultRow
 from labtui.session import labs, own_jobs, planning
 from labtui.session.preview import Preview
@@ -253,7 +254,9 @@ class Plan:
         for form in (self.forms or (None,)) if self.planned else ():
             jobs = self._drafts(self.task_rows, form)
             started = f", {form}" if jobs and form in PROCESS_PER_GPU else ""
-            found.setdefault(f"{plural(len(jobs), 'job')}{started}", (form, None))
+            most = sum(each.total_gpus * each.time_limit_minutes for each in jobs) / 60
+            cost = f": at most {hours_text(most)} GPU-h" if most else ""
+            found.setdefault(f"In {plural(len(jobs), 'job')}{started}{cost}", (form, None))
         return found | {path.name: (None, path) for path in own_jobs.job_files(self.session.folder)}
 
     @property

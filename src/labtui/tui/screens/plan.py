@@ -313,7 +313,9 @@ class PlanScreen(FramedScreen):
                     self.app.session.keep_choice(jobs=plan.form)
                 self.recompute()
 
-        listed = zip(digits[1:] + ascii_lowercase, choices, choices, strict=False)
+        now = plan.form, plan.job_file
+        names = (f"{name} (now)" if how == now else name for name, how in choices.items())
+        listed = zip(digits[1:] + ascii_lowercase, names, choices, strict=False)
         ask = Ask("What is to be submitted?", choices=(*listed, BACK), first=True)
         await self.app.push_screen(ask.add_class("-list"), chosen)
 
