@@ -366,6 +366,11 @@ class ChartsPane(Pane, containers.Container, can_focus=True):
 
     def _views_text(self) -> Text:
         shown, styles, left = self.shown, roles(self.app), Text(no_wrap=True)
+        several = {tab: len(of) for tab, of in shown.charts.items() if of[1:] and not shown.four}
+        turns = {tab: f"{self._turn[tab] % count + 1}/{count} " for tab, count in several.items()}
+        taken = sum(map(len, (*VIEWS.values(), *turns.values()))) + min(16, cell_len(shown.group))
+        if taken + 35 > self.size.width:  # with numbers, blanks and the filter's
+            turns = {shown.name: turns.get(shown.name, "")}
         for at, (name, title) in enumerate(VIEWS.items(), 1):
             chosen = name == shown.name
             ground = f" on {self.app.current_theme.variables['tint']}" if chosen else ""
@@ -375,15 +380,13 @@ class ChartsPane(Pane, containers.Container, can_focus=True):
                 f"{pointer(chosen=chosen)}{at} ",
                 clickable(action, f"bold {styles.busy}{ground}" if count else plain_style),
             )
-            several = chosen and count > 1 and not shown.four
-            turn = f"{self._turn[name] % count + 1}/{count} " if several else ""
-            left.append(f"{title} {turn}", clickable(action, plain_style)).append(" ")
+            left.append(f"{title} {turns.get(name, '')}", clickable(action, plain_style)).append(" ")
         left.right_crop(1)
         right, names, name = Text(), shown.groups, shown.group
         if names:
             filtered = f"{names.index(name) + 1}/{len(names)}" if name in names else "Filter"
-            fits = name and left.cell_len + cell_len(filtered + name) + 4 <= self.size.width
-            filtered += f" {name}" if fits else ""
+            free = self.size.width - left.cell_len - len(filtered) - 4
+            filtered += f" {words.shortened(name, free)}" if name and free >= min(8, cell_len(name)) else ""
             right = ink("m ", f"bold {styles.busy}").append(filtered, styles.soft)
         return left_right(left, right, self.size.width)
 
