@@ -302,3 +302,6 @@ async def test_each_empty_view_says_why_and_runs_of_an_own_script_are_lines(sess
         for said in ("m 4/4", "m Filter"):
             await pilot.press("3", "m")
             await until(pilot, lambda: said in text(app, "views") and pane_of(app).shown.spec)  # noqa: B023
+        assert text(app, "sentence").endswith(
+            " No one-GPU run to compare with: script a.py, workers 2; script a.py, workers 4."
+        )

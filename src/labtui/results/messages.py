@@ -297,6 +297,14 @@ def why_no_speedup(rows: Iterable[ResultRow]) -> str:
     return next((note for row in rows for note in row.notes_about("no speedup")), "")
 
 
+def without_baseline(rows: Sequence[ResultRow]) -> tuple[str, ...]:
+    """Which lines a chart of speedups or efficiencies lacks: those of rows that no one-GPU run was like."""
+    names = list(dict.fromkeys(row.name for row in rows if row.program is None))
+    seen = {row.name for row in rows if row.speedup or not row.notes_about("no speedup")}
+    told = [short for name, short in zip(names, charts.tell_apart(names), strict=True) if name not in seen]
+    return (f"No one-GPU run to compare with: {'; '.join(told)}.",) if told else ()
+
+
 def times_message(rows: Sequence[ResultRow]) -> str:
     """The times on the same devices: ``On 4 GPUs, a takes 49.56 s, b 50.82 s``."""
     timed = sorted((row for row in rows if row.epoch_seconds), key=lambda row: value_of(row.epoch_seconds))

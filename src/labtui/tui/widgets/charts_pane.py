@@ -15,6 +15,7 @@ from labtui.domain.model import Interval, plural
 from labtui.domain.run import run_numbers
 from labtui.results import charts as specs
 from labtui.results.charts import FAMILIES, ChartSpec, Point, make_chart, with_curves, with_sizes
+from labtui.results.messages import without_baseline
 from labtui.results.numbers import bounds_source, bounds_text, percent_text
 from labtui.results.rows import ResultRow, with_rows
 from labtui.tui import format as words
@@ -297,9 +298,7 @@ class ChartsPane(Pane, containers.Container, can_focus=True):
             self._choose(after.measured[0].name, after)
         else:
             makes, here = self.view.by_line, shown.name
-            alone = [
-                line for line in makes if any(each.measured and each.view == here for each in makes[line]())
-            ]
+            alone = [name for name in makes if here in {each.view for each in makes[name]() if each.measured}]
             at = [*makes].index(self._only) + 1 if self._only in makes else 0
             self._only = next((line for line in [*makes][at:] if line in (alone or makes)), "")
             self._line = ""
@@ -366,20 +365,18 @@ class ChartsPane(Pane, containers.Container, can_focus=True):
 
     def _views_text(self) -> Text:
         shown, styles, left = self.shown, roles(self.app), Text(no_wrap=True)
-        several = {tab: len(of) for tab, of in shown.charts.items() if of[1:] and not shown.four}
-        turns = {tab: f"{self._turn[tab] % count + 1}/{count} " for tab, count in several.items()}
+        counts = {} if shown.four else {tab: len(of) for tab, of in shown.charts.items() if of[1:]}
+        turns = {tab: f"{self._turn[tab] % count + 1}/{count} " for tab, count in counts.items()}
         taken = sum(map(len, (*VIEWS.values(), *turns.values()))) + min(16, cell_len(shown.group))
         if taken + 35 > self.size.width:  # with numbers, blanks and the filter's
             turns = {shown.name: turns.get(shown.name, "")}
         for at, (name, title) in enumerate(VIEWS.items(), 1):
             chosen = name == shown.name
             ground = f" on {self.app.current_theme.variables['tint']}" if chosen else ""
-            count, action = len(shown.charts.get(name, ())), f"view('{name}')"
-            plain_style = f"bold{ground}" if chosen else styles.soft if count else styles.quiet
-            left.append(
-                f"{pointer(chosen=chosen)}{at} ",
-                clickable(action, f"bold {styles.busy}{ground}" if count else plain_style),
-            )
+            some, action = shown.charts.get(name), f"view('{name}')"
+            plain_style = f"bold{ground}" if chosen else styles.soft if some else styles.quiet
+            number_style = f"bold {styles.busy}{ground}" if some else plain_style
+            left.append(f"{pointer(chosen=chosen)}{at} ", clickable(action, number_style))
             left.append(f"{title} {turns.get(name, '')}", clickable(action, plain_style)).append(" ")
         left.right_crop(1)
         right, names, name = Text(), shown.groups, shown.group
@@ -393,12 +390,12 @@ class ChartsPane(Pane, containers.Container, can_focus=True):
     def _sentence(self) -> Text:
         view, spec = self.view, self.shown.spec
         if spec is not None:
-            notes = spec.notes if spec.over_time else ()
+            compares = self.shown.name in ("speedup", "efficiency") and not self._only
+            notes = spec.notes if spec.over_time else without_baseline(view.charted) if compares else ()
             said = " ".join([(spec.message or spec.title) + "." * bool(notes), *notes])
             return ink(said.replace("Hollow:", "Hollow or ↑:"), "bold")
-        empty = self._empty(view, self.shown.name)
-        said = empty.message if view.charts and empty is not None else headline(view)
-        return ink(said or VIEWS[self.shown.name], "bold")
+        empty = self._empty(view, self.shown.name) if view.charts else None
+        return ink((empty.message if empty else headline(view)) or VIEWS[self.shown.name], "bold")
 
     # ------------------------------------------------------------------ the strip
 
