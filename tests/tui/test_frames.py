@@ -15,7 +15,8 @@ def frames(painting, monkeypatch):
 
     def painted(screen):
         app = screen.app
-        if not app._batch_count and screen is app.main and screen.query("#panes > *"):
+        sized = screen._compositor.size == app.size  # else it was resized since
+        if sized and not app._batch_count and screen is app.main and screen.query("#panes > *"):
             parts = screen.query_one(Tabs).active, screen.query_one(ContentSwitcher).current
             seen.append((*parts, text_of(app)))
         paint(screen)
@@ -39,3 +40,14 @@ async def test_title_tabs_and_pane_change_in_one_frame(filled_session, frames):
         runs = tab == "runs"
         assert not runs or ("0:11 left" in text) == (title == "10.5"), text
         assert not runs or ("215 s" in text) == (title == "10.3"), text
+
+
+async def test_the_first_frame_after_a_resize_has_the_tasks_and_keys_of_its_size(filled_session, frames):
+    async with screens(filled_session, "runs", size=(80, 24)) as (app, pilot):
+        await until(pilot, lambda: bool(app.view_model.checks) and "0:11 left" in text_of(app))
+        for size, shown in ((120, 40), True), ((80, 24), False):
+            frames.clear()
+            await pilot.resize_terminal(*size)
+            await until(pilot, lambda: bool(frames))
+            first = frames[0][2]
+            assert ("10.1 Set up the files" in first, "^p Palette" in first) == (shown, shown), first

@@ -133,6 +133,7 @@ async def test_a_failed_run_moves_no_row_of_the_table_and_the_chart_stays(sessio
                 app.choose_run(run)
                 await until(pilot, lambda run=run, told=told: app.view.run_id == run and told in text_of(app))
                 places.add(table.region)
+            assert size[0] == 120 or text_of(app).count("R  Run again") == (word == oom.text), "on its card"
             assert len(places) == 1 and (chart.region.width > 30) is (size[0] == 120 or word != oom.text)
             session.feed(*finished_run("lt10", "10.5", 10, spec(), "10") if size[0] == 80 else ())
 

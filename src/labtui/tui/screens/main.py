@@ -160,10 +160,6 @@ class MainScreen(FramedScreen):
             self.call_after_refresh(self.focus_pane, if_none=True)
         self.refresh_bindings()
 
-    def on_resize(self) -> None:
-        """Repaint, because the layout of texts depends on the width."""
-        self.call_after_refresh(self.app.repaint)
-
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
         """Why an action is disabled; None (no key) for what is shown already."""
         view = self.view
@@ -212,7 +208,6 @@ class MainScreen(FramedScreen):
         """Show the task list as a page, with what each task still needs."""
         self.add_class("-open")
         self.query_one(TaskList).focus()
-        self.call_after_refresh(self.app.repaint)  # the list is wider than the rail
 
     def action_escape(self) -> None:
         """Close the page of tasks."""

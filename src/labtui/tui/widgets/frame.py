@@ -222,6 +222,10 @@ class TaskList(OptionList):
             self.highlighted = ids.index(view.task_id) if view.task_id in ids else None
         self._shown = shown
 
+    def on_resize(self) -> None:
+        """Lay out the titles for the new width."""
+        self.show(self.screen.view)
+
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         """Select the task that the cursor moved to; a plan that was opened meanwhile is left first."""
         event.stop()
@@ -241,6 +245,12 @@ class KeyFooter(Footer):
 
     RIGHT = ("do_next", "command_palette", "page('help')")
     _shown: object = None
+
+    async def on_resize(self) -> None:
+        """Show the keys that fit now, in the frame of the new size."""
+        if self._shown:
+            with self.app.one_frame(self.screen):
+                await self.recompose()
 
     def bindings_changed(self, screen: Screen[object]) -> None:
         """Rebuild the keys only if others are to be shown, because this is called for each new view."""
@@ -306,8 +316,9 @@ class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of
         """Set the classes for this size before the layout; Textual sets them after it, and below a dialog in vain."""
         sizes = zip(self.app.size, (self.HORIZONTAL_BREAKPOINTS, self.VERTICAL_BREAKPOINTS), strict=True)
         now = {each for cells, points in sizes for each in self._get_breakpoint_classes(cells, points)}
-        self.update_classes({each: each in now for each in ("-narrow", "-rail", "-low", "-tall")})
-        self.app.stylesheet.update(self)
+        with self.app.one_frame(self):
+            self.update_classes({each: each in now for each in ("-narrow", "-rail", "-low", "-tall")})
+            self.app.stylesheet.update(self)
 
     def on_screen_suspend(self) -> None:
         """Hide the keys and the next step below a dialog, which has its own; the tour points to them."""
@@ -435,7 +446,8 @@ def _note(screen: FramedScreen, step: NextStep, styles: Roles, width: int) -> Te
     role = {"error": styles.bad, "warning": styles.warn}.get(severity, styles.soft)
     width -= 2
     line = ink(f"{'! ' if severity else ''}{sentences(text, width)}", role)
-    if not text and not screen.has_class("-rail"):  # without the rail, the next step is shown here
+    said = step.reason or "retry_run" not in step.action  # else on the run's card
+    if said and not text and not screen.has_class("-rail"):  # without the rail, the next step is shown here
         reason = sentences(step.reason, width - len(f" {step.key}  {step.label}  "))
         line = step_text(replace(step, reason=reason), styles, "  ")
     return left_right(line, ink(screen.view.exporting, styles.soft), width + 2, 2)
