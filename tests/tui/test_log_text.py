@@ -34,6 +34,18 @@ def test_any_chunking_gives_the_same_lines(tmp_path, pieces):
     assert at_once.hidden == sum(line.startswith(b":::MLLOG") for line in raw)
 
 
+def test_a_short_view_begins_after_the_lines_about_the_job_and_an_error_keeps_its_beginning(tmp_path):
+    path = tmp_path / "log"
+    path.write_text("---- labtui job ----\ntask: 10.5\n---- end ----\n")
+    (text := LogText(path, tmp_path, whole=False)).refresh()
+    assert len(shown(text)) == 3, "there is nothing else"
+    path.write_text(f"{path.read_text()}:::MLLOG {{}}\nEpoch 1/5\n")
+    text.refresh()
+    assert shown(text) == ["Epoch 1/5"] and text.number(0) == 5
+    for line in ("error: Out of memory with a global batch of 6000 on 1 replica(s)", "error: Out of memory: 6000"):
+        assert "".join(tail_view.kept_parts(line, 26)).startswith("error: Out of memory")
+
+
 @pytest.mark.parametrize("count", [10, 400, 5000])
 def test_of_a_large_log_the_end_is_kept_under_its_numbers(tmp_path, monkeypatch, count):
     monkeypatch.setattr(tail_view, "MAX_BYTES", 4096)

@@ -76,7 +76,7 @@ async def test_a_brief_view_has_no_time_stamps_and_a_cut_line_is_marked(log, sta
         ends = "start: 2026-11-25T23:01:37 …", f"{start}…"
         for tail.brief, search, first in ((True, "", ""), (True, ":37", stamp), (False, "", stamp)):
             tail.search(search)
-            brief = f"{' … ' * bool(first)}[EPOCH: 2] rate: 466.04"
+            brief = f"{'… ' * bool(first)}[EPOCH: 2] rate: 466.04"
             shown = [brief, f"{first}one", "7/7 - 5s - loss: 2.1", ends[tail.match_line == 4]]
             await until(pilot, lambda shown=shown: text_of(app).split("\n")[:4] == shown)
 

@@ -30,6 +30,9 @@ MAX_BYTES = 16 << 20
 SLACK_BYTES = 1 << 20
 """How far the kept bytes may exceed `MAX_BYTES` before the oldest lines are dropped."""
 RECORD = b":::MLLOG"
+HEAD_END = b"---- end ----"
+MAX_HEAD = 100
+"""The line of a job's log after those that labtui prints about the job, and the most lines that it may end."""
 _CONTROLS = re.compile(rb"[\x08\r\x1b]")
 
 
@@ -39,9 +42,12 @@ class LogText:
     In a file larger than `MAX_BYTES`, the lines before the kept ones are counted once, in chunks.
     """
 
-    def __init__(self, path: Path | None = None, root: Path | None = None) -> None:
-        """`root` is the lab folder; links below it are not followed. Without a path there are no lines."""
-        self.path = path
+    def __init__(self, path: Path | None = None, root: Path | None = None, *, whole: bool = True) -> None:
+        """`root` is the lab folder; links below it are not followed. Without a path there are no lines.
+
+        If not `whole`, labtui's lines about the job have no rows once others follow.
+        """
+        self.path, self.whole = path, whole
         self._root = root
         self.fold = True
         self._forget()
@@ -138,6 +144,9 @@ class LogText:
         lines = (self._lines.pop() + data).split(b"\n")  # the last line continues
         self._lines += lines
         self._rows[bisect_left(self._rows, first) :] = self._with_rows(lines, first)
+        if not self.whole and HEAD_END in (head := self._lines[:MAX_HEAD]):
+            at = bisect_left(self._rows, self.first + head.index(HEAD_END) + 1)
+            del self._rows[: at if at < len(self._rows) else 0]
         if self._bytes > MAX_BYTES + SLACK_BYTES:
             self._drop_front()
 
@@ -183,13 +192,14 @@ STAMP = re.compile(
 
 
 _PIECES_END = re.compile(r",? - |, | \| |(?<![: ]) {3}")
-_NUMBER_ENDS = re.compile(r"\d\S*( \S+)?$")
+_VALUE_ENDS = re.compile(r"[:=] *\d\S*( [^\s=]+)?$")
 
 
 def kept_parts(text: str, width: int) -> tuple[str, ...]:
     """The parts of a text that fit into `width` with an ellipsis between them; no name loses its value.
 
-    Of a record, what stands before its key goes; of another line its last pieces, or the words far before a number.
+    Of a record, what stands before its key goes. Another line keeps its beginning; one that is no error and ends in a
+    value, like ``... time: 53 s``, keeps that.
     """
     key, room = text.find('"key": '), max(0, width - 3)
     if text.startswith(":::MLLOG") and key > 0:
@@ -198,7 +208,9 @@ def kept_parts(text: str, width: int) -> tuple[str, ...]:
         return text[: ends[-1]], ""
     piece, *rest = _PIECES_END.split(text, maxsplit=1)
     piece = " ".join(piece.split())
-    if _NUMBER_ENDS.search(piece) and len(piece) > width // 3:
+    look = _EMPHASIZED.match(text)
+    is_error = look is not None and look.lastgroup == "error"
+    if _VALUE_ENDS.search(piece) and len(piece) > width // 3 and not is_error:
         room -= 2 * len(rest)
         begin = piece.find(" ", max(len(piece) - room - 1, piece.find("] ")))
         return "", piece[begin + 1 if begin >= 0 else len(piece) - room :], *("" for _ in rest)
@@ -255,7 +267,7 @@ class TailView(scroll_view.ScrollView, can_focus=True):
     def show_file(self, path: Path | None, root: Path) -> None:
         """Show a file of the lab folder `root`, at its end, or no file."""
         if path != self.file.path:
-            self.file = LogText(path, root)
+            self.file = LogText(path, root, whole=self.can_focus)
             self._begin()
         self.poll()
 
@@ -385,6 +397,7 @@ class TailView(scroll_view.ScrollView, can_focus=True):
         shown_in, left_out = self._line_style(self._text(number), number), Segment(" … ", quiet)
         pieces = [each for part in parts for each in (left_out, Segment(part, shown_in))][1:]
         text = Strip([each for each in pieces if each.text])
+        text = text if parts[0] else text.crop(1)  # nothing is left of the sign
         shown = text.crop_extend(scroll_x, scroll_x + room, style).apply_style(style)
         if text.cell_length > scroll_x + room:
             shown = Strip.join([shown.crop(0, room - 1), Strip([Segment("…", quiet)])])
