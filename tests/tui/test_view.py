@@ -141,7 +141,7 @@ def test_no_two_parts_contradict_each_other(state, cancel):
         assert severity == "warning"
     for line in view.lines:
         text = state_text(view, line, ROLES, columns[-1].width).plain
-        assert text in table[line.run_id]
+        assert text.removeprefix("failed: ") in table[line.run_id]
         shown = line.word if line.cancelling or line.ending else line.phase.value
         assert line.phase is RunPhase.RUNNING or shown in text
         assert line.sign in table[line.run_id]
@@ -595,15 +595,14 @@ def test_a_run_that_waits_trains_and_ends_changes_no_column(name, task, width):
 @pytest.mark.parametrize("width, failed", [(78, "failed: "), (86, "failed: "), (90, "")])
 def test_no_state_is_cut_batches_that_differ_are_shown_and_what_no_log_tells_is_left_out(width, failed):
     runs = {}
-    for number, batch in enumerate((2048, 65536), 1):
-        run = in_epochs(NOW - 9, NOW, what=spec(batch=batch), phase=RunPhase.FAILED, outcome="oom")
+    for number, (batch, end) in enumerate(((2048, "time-limit"), (65536, "oom")), 1):
+        run = in_epochs(NOW - 9, NOW, what=spec(batch=batch), phase=RunPhase.FAILED, outcome=end)
         runs[number] = replace(run, run_id=number)
     columns, rows = table_of(seen(LabState(runs=runs)), ROLES, width)
     titles = [column.title for column in columns]
-    assert sum(column.width + 2 for column in columns) <= width and {"images/s", "efficiency"} <= {*titles}
-    assert {str(row[-1]) for row in rows.values()} == {f"{failed}out of memory"}
-    told = [str(row[titles.index("per GPU")]) for row in rows.values() if "per GPU" in titles]
-    assert told == ["65,536", "2,048"] * (width > 78), "efficiency is worth more"
+    assert sum(column.width + 2 for column in columns) <= width and "images/s" in titles
+    assert {str(row[-1]) for row in rows.values()} == {f"{failed}out of memory", f"{failed}time limit"}, "alike"
+    assert [str(row[titles.index("per GPU")]) for row in rows.values()] == ["65,536", "2,048"]
     runs = {number: one_run(number, replace(spec(), unknown=("n_gpus",))) for number in (1, 2)}
     assert "gpus" not in {column.key for column in table_of(seen(LabState(runs=runs)), ROLES, width)[0]}
 

@@ -28,8 +28,8 @@ from labtui.tui.widgets.selected_run import KeyedTable, Rows, SelectedRunPane, T
 MAX_BAR = 16
 MIN_STATE, MAX_STATE = 15, 21
 """The cells that the state needs: a short bar with the time left, or ``failed: out of memory``."""
-OPTIONAL = ("memory", "training", "cost", "batch", "efficiency", "rate")
-"""The columns that give way to narrow ones, in this order."""
+OPTIONAL = ("memory", "training", "cost", "efficiency", "rate")
+"""The columns that give way to narrow ones, in this order; after the cost the batch, unless it tells rows apart."""
 _SPARKS = "▁▂▃▄▅▆▇█"
 
 
@@ -173,9 +173,11 @@ def table_of(view: View, styles: Roles, width: int) -> tuple[list[TableColumn], 
     going = not all(line.run.total_seconds for line in lines)  # else no bar will need the room
     need = min(MAX_STATE, max(MIN_STATE * going, *states)) if states else 0
     columns = _columns(view, head, max(map(len, (head, *names.values()))), width, need)
-    rows = {}
-    for line in lines:
-        cells = _cells(view, line, styles, columns[-1].width) | {"model": names[line.run_id]}
+    rows, room = {}, columns[-1].width
+    failed = [len(line.word) for line in lines if line.phase is RunPhase.FAILED]
+    for line in lines:  # all that failed say so in words, or none
+        short = line.phase is RunPhase.FAILED and max(failed) > room
+        cells = _cells(view, line, styles, 0 if short else room) | {"model": names[line.run_id]}
         rows[str(line.run_id)] = [cells[column.key] for column in columns]
     return columns, rows
 
@@ -187,16 +189,17 @@ def _columns(view: View, head: str, longest: int, width: int, need: int) -> list
     Whether a run waits or trains changes none of them; a whole training's come with the first end.
     """
     lines, unit = view.lines, unit_of(view)
-    batches = {line.run.spec.per_gpu_batch for line in lines if line.run.spec.device == "gpu"}
-    timed = bool(lines) and all(line.run.spec.program is not None for line in lines)
-    learns = any("lr_policy" in dict(line.run.spec.tuning) for line in lines)
+    specs = [line.run.spec for line in lines]
+    batches = {each.per_gpu_batch for each in specs if each.device == "gpu"}
+    timed = bool(lines) and all(each.program is not None for each in specs)
+    learns = any("lr_policy" in dict(each.tuning) for each in specs)
     titles = {
         "sign": ("", 1),
         "run": ("run", 3),
         "model": (head, longest),
-        "gpus": (words.size_unit(line.run.spec for line in lines), 9 if timed else 4),
+        "gpus": (words.size_unit(specs), 9 if timed else 4),
         "batch": ("per GPU", 7),
-        "size": ("size", max([9, *(len(line.run.spec.size) for line in lines)])),
+        "size": ("size", max([9, *(len(each.size) for each in specs)])),
         "epoch": ("time" if timed else "epoch", 11 if timed else 7),
         "rate": (f"{unit}/s", max(7, len(unit) + 2)),
         "speedup": ("speedup", 7),
@@ -211,14 +214,17 @@ def _columns(view: View, head: str, longest: int, width: int, need: int) -> list
     drop |= set() if head else {"model"}
     drop |= set() if len(batches) > 1 else {"batch"}
     drop |= {"epoch"} if unit == "tokens" and not any(line.run.epochs for line in lines) else set()
-    drop |= {"gpus"} if lines and all("n_gpus" in line.run.spec.unknown for line in lines) else set()
+    drop |= {"gpus"} if lines and all("n_gpus" in each.unknown for each in specs) else set()
     drop |= {"speedup", "efficiency"} if learns else {"accuracy"}
     drop |= set() if any(line.run.total_seconds for line in lines) else {"training"}
     drop |= set() if any(line.run.gpu_memory for line in lines) else {"memory"}
     sped_up = any(line.row and line.row.speedup and not line.row.is_baseline for line in lines)
     drop |= set() if sped_up or len(sizes_of(view)) > 1 else {"speedup", "efficiency", "cost"}
     shown = {name: title for name, title in titles.items() if name not in drop}
-    return layout(shown, ("sign", "model", "state"), OPTIONAL, width)
+    sizes = {(each.model, each.n_gpus, each.per_gpu_batch) for each in specs}
+    alone = len({size[:2] for size in sizes}) < len(sizes)  # nothing else tells two rows apart
+    optional = (*OPTIONAL, "batch") if alone else (*OPTIONAL[:3], "batch", *OPTIONAL[3:])
+    return layout(shown, ("sign", "model", "state"), optional, width)
 
 
 def _telling_column(view: View) -> tuple[str, dict[int, str]]:
