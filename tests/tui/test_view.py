@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from rich.console import Console
 
 from labtui.domain import model
 from labtui.domain.model import EpochSample, Interval, JobPhase, JobView, RunPhase, SubmissionStatus
@@ -40,7 +41,7 @@ from labtui.tui.guidance import headline, next_step, result_parts, status_line, 
 from labtui.tui.view import TaskLine, View, runs_of
 from labtui.tui.view_model import ViewModel, asked_families, first_chart, first_task, gpu_load
 from labtui.tui.widgets import charts_pane, log_pane, runs_pane, task_pane
-from labtui.tui.widgets.frame import _title, gpu_hours, sentences, task_text, wrap
+from labtui.tui.widgets.frame import _about, _title, gpu_hours, sentences, task_text, wrap
 from labtui.tui.widgets.runs_pane import error_card, run_facts, state_text, table_of
 from tests.lab.published import published_lab
 from tests.tui.fed_session import NOW, FrozenClock, spec
@@ -601,7 +602,9 @@ def test_no_state_is_cut_batches_that_differ_are_shown_and_what_no_log_tells_is_
     columns, rows = table_of(seen(LabState(runs=runs)), ROLES, width)
     titles = [column.title for column in columns]
     assert sum(column.width + 2 for column in columns) <= width and "images/s" in titles
-    assert {str(row[-1]) for row in rows.values()} == {f"{failed}out of memory", f"{failed}time limit"}, "alike"
+    assert {str(row[-1]) for row in rows.values()} == {f"{failed}out of memory", f"{failed}time limit"}, (
+        "alike"
+    )
     assert [str(row[titles.index("per GPU")]) for row in rows.values()] == ["65,536", "2,048"]
     runs = {number: one_run(number, replace(spec(), unknown=("n_gpus",))) for number in (1, 2)}
     assert "gpus" not in {column.key for column in table_of(seen(LabState(runs=runs)), ROLES, width)[0]}
@@ -885,6 +888,18 @@ def test_what_a_log_says_of_the_whole_training_stands_beside_the_chart():
     )
     for each, column in ((view, "speedup"), (study, "accuracy")):
         assert column in {shown.key for shown in table_of(each, ROLES, 120)[0]}
+
+
+def test_the_page_of_tasks_tells_waiting_runs_apart_as_the_task_does():
+    tuned = [replace(spec(), extra_args=("--lr_policy", each)) for each in ("naive", "linear")]
+    runs = {at: one_run(at, each) for at, each in enumerate(tuned, 1)}
+    says = (f"{each.label}: run {at} is waiting." for at, each in enumerate(tuned, 1))
+    items = tuple(CheckItem("", next(says), kind="runs", run=run.spec, run_id=at) for at, run in runs.items())
+    check = TaskCheck(task_id="10.5", status="open", items=items, missing="")
+    view, app = seen(LabState(runs=runs), checks={"10.5": check}), SimpleNamespace(console=Console())
+    screen = SimpleNamespace(view=view, app=app, has_class=bool, size=SimpleNamespace(height=40))
+    told = _about(screen, ROLES, 90).plain  # type: ignore[arg-type]
+    assert "GPU, naive: run 1 is waiting" in told and "GPU, linear: run 2 is waiting" in told, told
 
 
 def test_charts_older_than_a_run_are_to_be_exported_and_complete_runs_ask_for_no_smaller_batch():

@@ -6,6 +6,7 @@ import math
 import re
 import time
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,10 @@ from labtui.domain.model import JobPhase, JobView, RunPhase, RunSpec, Submission
 from labtui.domain.run import run_numbers
 from labtui.domain.state import PENDING, TRAINING, SubmissionState, submission_queue
 from labtui.domain.terminal_text import clock_span, printable
+from labtui.domain.tuning import distinguishing_words
 
 if TYPE_CHECKING:
+    from labtui.lab.checks import CheckItem
     from labtui.results.charts import ChartSpec
     from labtui.slurm.job_evidence import MyJob
     from labtui.tui.themes import Roles
@@ -219,6 +222,30 @@ def live_reason(view: View) -> str:
     if first.word == RunPhase.QUEUED and first.job is not None and first.job.start_estimate:
         return f"Run {first.run_id} is queued. {start_words(first.job, view)}".rstrip()
     return f"Run {first.run_id} is {'being cancelled' if first.cancelling else first.word}."
+
+
+def runs_told(view: View, items: Sequence[CheckItem]) -> list[tuple[str, str]]:
+    """A mark and a sentence for each planned run; those that were not made have one sentence.
+
+    What all names begin with is left out; options that differ are added. What goes on or failed has its own sign.
+    """
+    from labtui.lab.run_choice import not_run_yet
+
+    specs = [item.run for item in items if item.run is not None]
+    parts = zip(*(each.label.split(" · ") for each in specs), strict=False)
+    alike = [*takewhile(lambda each: len(set(each)) == 1, parts)]
+    options = distinguishing_words([each.tuning for each in specs])
+    found, not_made = list[tuple[str, str]](), dict[str, list[str]]()
+    for item, spec, more in zip(items, specs, options, strict=True):
+        short = " · ".join(spec.label.split(" · ")[len(alike) :]) or spec.label
+        name, line = ", ".join((short, *more)), view.runs.get(item.run_id or 0)
+        if line is None:
+            not_made.setdefault(item.task_id and f" (task {item.task_id})", []).append(name)
+            continue
+        said = (item.missing or item.evidence.partition(",")[0]).removeprefix(f"{spec.label}: ")
+        mark = "✔" if not item.missing else "○" if line.phase is RunPhase.DONE else line.sign
+        found.append((mark, f"{name}: {said}"))
+    return [*found, *(("○", not_run_yet(names, where)) for where, names in not_made.items())]
 
 
 def job_grid(jobs: Sequence[MyJob]) -> list[list[str]]:

@@ -243,6 +243,7 @@ def step_text(step: NextStep, styles: Roles, between: str) -> Text:
 class KeyFooter(Footer):
     """Textual's footer with the first enabled keys; at the right next step, palette (from 110 columns) and help."""
 
+    app: LabApp
     RIGHT = ("do_next", "command_palette", "page('help')")
     _shown: object = None
 
@@ -424,7 +425,10 @@ def _about(screen: FramedScreen, styles: Roles, width: int) -> Text:
     """Below a list that is a page: what the current task asks for and still needs, as far as it fits."""
     view, width = screen.view, max(20, width)
     about = ink(" ".join(view.task.what.split()) if view.task is not None else "", styles.soft)
-    for missing in dict.fromkeys(item.missing for item in view.items if item.missing):
+    unmet = [item for item in view.items if item.missing]
+    runs = words.runs_told(view, [item for item in unmet if item.kind == "runs"])
+    others = (item.missing for item in unmet if item.kind != "runs")
+    for missing in dict.fromkeys((*(said for _, said in runs), *others)):
         about.append(f"\n○ {missing}", styles.quiet)
     # Lines are taken by the tasks, the card Next and the frame.
     taken = len(view.tasks) + (17 if screen.has_class("-rail") else 9)

@@ -1,16 +1,16 @@
 """The task pane: what to do and why, then one line each for runs, answers, charts and more, which can be opened."""
 
 from collections.abc import Iterator, Sequence
-from itertools import takewhile
 from typing import ClassVar
 
 import msgspec
 from rich.text import Text
 from textual import app, binding, containers
 
-from labtui.domain import model, tuning
-from labtui.lab import checks, run_choice
+from labtui.domain import model
+from labtui.lab import checks
 from labtui.lab.evidence import one_line
+from labtui.tui.format import runs_told
 from labtui.tui.guidance import first_open, headline, instead_of_runs
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import Count, View
@@ -124,7 +124,7 @@ def _evidence(view: View) -> Iterator[Section]:
         mine = [item for item in items if item.kind == kind]
         planned = task.runs if task is not None and kind == "runs" else ()
         if mine or planned:
-            details = _runs(view, mine) if kind == "runs" else _conditions(mine)
+            details = runs_told(view, mine) if kind == "runs" else _conditions(mine)
             details = details or [("", run.spec.label) for run in planned]
             if kind == "answers" and task is not None:
                 pairs = zip(details, task.questions, strict=False)
@@ -139,28 +139,6 @@ def _evidence(view: View) -> Iterator[Section]:
 def _conditions(items: Sequence[checks.CheckItem]) -> list[tuple[str, str]]:
     """A mark and a sentence for each condition: what is missing, else what was required."""
     return [("○" if item.missing else "✔", item.missing or item.sentence) for item in items]
-
-
-def _runs(view: View, items: Sequence[checks.CheckItem]) -> list[tuple[str, str]]:
-    """A mark and a sentence for each planned run; those that were not made have one sentence.
-
-    What all names begin with is left out; options that differ are added. What goes on or failed has its own sign.
-    """
-    specs = [item.run for item in items if item.run is not None]
-    parts = zip(*(each.label.split(" · ") for each in specs), strict=False)
-    alike = [*takewhile(lambda each: len(set(each)) == 1, parts)]
-    options = tuning.distinguishing_words([each.tuning for each in specs])
-    found, not_made = list[tuple[str, str]](), dict[str, list[str]]()
-    for item, spec, more in zip(items, specs, options, strict=True):
-        short = " · ".join(spec.label.split(" · ")[len(alike) :]) or spec.label
-        name, line = ", ".join((short, *more)), view.runs.get(item.run_id or 0)
-        if line is None:
-            not_made.setdefault(item.task_id and f" (task {item.task_id})", []).append(name)
-            continue
-        said = (item.missing or item.evidence.partition(",")[0]).removeprefix(f"{spec.label}: ")
-        mark = "✔" if not item.missing else "○" if line.phase is model.RunPhase.DONE else line.sign
-        found.append((mark, f"{name}: {said}"))
-    return [*found, *(("○", run_choice.not_run_yet(names, where)) for where, names in not_made.items())]
 
 
 def _reading(view: View) -> Iterator[Section]:
