@@ -763,6 +763,12 @@ def test_a_failed_run_is_told_while_others_of_its_task_go_on():
     done = replace(going, phase=RunPhase.DONE, outcome="completed")
     for first, run_id in (going, 1), (waits, 1), (done, 2):  # the failed one, once nothing trains or waits
         assert selected(replace(state, runs={1: replace(first, run_id=1), 2: bad}), over) == run_id
+    model = model_of(ended := replace(state, runs={1: done, 2: replace(done, run_id=2)}))
+    assert model.view().run_id == 1, "the first row"
+    model = model_of(replace(state, runs={1: done, 2: replace(going, run_id=2)}))
+    assert model.view().run_id == 2 and (setattr(model, "state", ended), model.view().run_id)[1] == 2, (
+        "it stays"
+    )
     for runs, label in (({3: waits}, "Watch the runs"), ({1: going}, "Watch the log")):
         state = replace(view.state, runs=runs, submissions={})
         assert next_step(replace(begun, checks=over, state=state)).label == label

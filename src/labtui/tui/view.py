@@ -224,7 +224,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def run_id(self) -> int | None:
         """The selected run: the chosen one, else what trains or starts next, else a failed one that is still needed.
 
-        Otherwise it is the last one; a failure or what it kept from starting only if the task has no other.
+        Otherwise it is the first one that is done, if the last one is: the table begins with it. Else it is the last
+        one; a failure or what it kept from starting only if the task has no other.
         """
         lines, runs = self.lines, [line.run for line in self.lines]
         began = {run.run_id for run in runs if ended_by(run, runs) is None}
@@ -238,7 +239,9 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             return min(told)
         full = self.count("runs").full
         told = [run.run_id for run in runs if not (full and run.phase in ENDED_BADLY)]
-        return max(began.intersection(told) or told or [run.run_id for run in runs], default=None)
+        last = max(began.intersection(told) or told or [run.run_id for run in runs], default=None)
+        done = [run.run_id for run in runs if run.phase is RunPhase.DONE]
+        return min(done) if self.task_id and last in done else last
 
     @property
     def line(self) -> RunLine | None:
@@ -425,14 +428,8 @@ def _line_of(view: View, run: RunState, row: ResultRow | None, left_out: str) ->
     done = run.epochs_read / run.spec.epochs if run.spec.epochs and "epochs" not in run.spec.unknown else 0.0
     if left is not None and took:
         done = (took - late) / (took - late + left)
-    return replace(
-        line,
-        left_s=None if late else left,
-        to_limit=limited,
-        took_s=took,
-        share=min(1.0, done),
-        why_not=_why_not(view, line, left_out),
-    )
+    timed = replace(line, left_s=None if late else left, to_limit=limited, took_s=took, share=min(1.0, done))
+    return replace(timed, why_not=_why_not(view, line, left_out))
 
 
 def _why_not(view: View, line: RunLine, left_out: str) -> str:

@@ -79,7 +79,7 @@ class ViewModel:
         self.session.keep_choice(task=task_id, run=str(max(self.state.runs, default=0)))
 
     def view(self) -> View:
-        """Everything one repaint needs, as of now. A run that fails while it is shown stays selected.
+        """Everything one repaint needs, as of now. A run that fails while it is shown stays selected, or ends as last.
 
         A log whose end is followed goes on to the next run that begins in its job, whose lines come.
         """
@@ -90,7 +90,10 @@ class ViewModel:
         if self.follows or self.reading != self._begun:
             self.reading, self._begun = begun if self.reading == self._begun else self.reading, begun
         if last is not None and self.chosen is None and last.phase not in ENDED_BADLY:
-            self.chosen = last.run_id if runs.get(last.run_id, last).phase is RunPhase.FAILED else None
+            now = runs.get(last.run_id, last)
+            rest = runs_of(self.state, self.edition, self.task_id) if now.phase != last.phase else ()
+            stays = now.phase is RunPhase.FAILED or (rest and not any(run.phase in OPEN for run in rest))
+            self.chosen = last.run_id if stays else None
         # The results come with the second view: the first paint need not wait for their modules.
         view = View.of(
             self.session,
