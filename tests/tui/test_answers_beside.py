@@ -84,7 +84,7 @@ async def test_facts_and_chart_are_those_of_the_question_under_the_cursor(filled
             assert all(facts[name] in " ".join(messages.split()) for name in question.facts)
             await until(pilot, lambda n=number: f"Answer to question {n}" in text_of(app))
             await pilot.press(*f"text{number}")
-            await until(pilot, lambda: "^n  Next answer" in text_of(app), "as in the footer")
+            await until(pilot, lambda: "^n  Next question" in text_of(app), "as in the footer")
         assert "13.6 s" in beside(app) and " GPU-h of" in beside(app) and "Runs\n" not in beside(app)
         for size in ((80, 24), (120, 40)):
             await pilot.resize_terminal(*size)

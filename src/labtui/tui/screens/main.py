@@ -46,7 +46,9 @@ class MainScreen(FramedScreen):
         key("b", "start_copy", "Make the copy", "copy the script that the task has you change", show=True),
         key("t", "pane('task')", "Task", "what to do, why, what is still missing"),
         key("g", "task_list", "Tasks", "all tasks with their runs, exports and answers", show=True),
-        key("ctrl+n", "next_question", "Next answer", "write the next answer that is missing", priority=True),
+        key(
+            "ctrl+n", "next_question", "Next question", "write the next answer that is missing", priority=True
+        ),
         key("ctrl+k,T,H", "act_on_run", "Cancel or hold", "a run, or limit it: in runs (r) or log (l)"),
     ]
 
@@ -231,6 +233,7 @@ class MainScreen(FramedScreen):
             return
         self.app.go_to_task(task_id)
         answers.next_question()
+        self.app.notify(f"Now task {task_id}, question {answers.question + 1}.")
 
     async def action_go_to(self, task_id: str) -> None:
         """Select another task and show its task pane."""

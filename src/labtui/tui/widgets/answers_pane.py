@@ -60,7 +60,9 @@ class AnswersPane(Pane, Container):
     BINDINGS: ClassVar[list[binding.BindingType]] = [
         key("enter", "write_answer", "Write", "edit the chosen answer", show=True, priority=True),
         key("escape", "leave_text", "Back", "leave the answer; it is stored", show=True),
-        key("ctrl+n", "screen.next_question", "Next answer", "write the next one", show=True, priority=True),
+        key(
+            "ctrl+n", "screen.next_question", "Next question", "write the next one", show=True, priority=True
+        ),
         key("tab,shift+tab", "other_side", "Beside", "go to the facts and numbers, or back"),
     ]
 
@@ -329,7 +331,9 @@ def _numbers(text: Text, view: View, styles: Roles) -> None:
 
     rows = [row for row in view.charted if row.epoch_seconds is not None]
     text.append("Your numbers\n" if rows else "Runs\n", f"bold {styles.busy}")
-    text.append("" if rows else f"{guidance.headline(view)}\n")
+    text.append(
+        "" if rows else f"{guidance.headline(view).partition(' Press ')[0]}\n"
+    )  # keys are letters here
     for row, label in zip(rows, tell_rows_apart(rows, [row.label for row in rows]), strict=True):
         per, rated = row.configuration.unit, row.throughput is not None
         rate = f", {rate_text(row.throughput)} {per}/s" if rated else ""

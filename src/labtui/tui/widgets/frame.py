@@ -366,7 +366,7 @@ class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of
         if "do_next" not in here:  # an editor has the focus and takes letters and dots
             items = (item for check in self.view.checks.values() for item in check.items)
             asks = any(item.kind == "answers" and not item.met for item in items)
-            step = NextStep(*("Next answer", "", "next_question") if asks else ("Back", "", "leave_text"))
+            step = NextStep(*("Next question", "", "next_question") if asks else ("Back", "", "leave_text"))
         binding = here.get(step.action) or here.get(step.action.partition("(")[0])
         return replace(step, key=self.app.get_key_display(binding) if binding is not None else ".")
 
