@@ -127,10 +127,12 @@ async def test_what_does_not_fit_is_reached_by_keys(filled_session, size):
 
 async def test_enter_opens_the_first_open_answer_and_escape_shows_it_as_a_card(filled_session):
     sheet = open_answers(filled_session.folder, load_edition("hpc4ai-ch10").task("10.5"))
-    sheet.write_text(sheet.read_text().replace(PLACEHOLDER, "![](no.png) mine\n```python\nx = 1\n```", 1))
+    sheet.write_text(
+        sheet.read_text().replace(PLACEHOLDER, "![](no.png) mine <b>x</b>\n```python\nx = 1\n```", 1)
+    )
     async with screens(filled_session, "answers") as (app, pilot):
         await until(pilot, lambda: "No answer yet" in text_of(app) and bool(app.view_model.checks))
-        assert "Answer 1 of 10.5: no.png is not" in text_of(app) and " mine" in text_of(app)
+        assert "Answer 1 of 10.5: no.png is not" in text_of(app) and " mine <b>x</b>" in text_of(app)
         assert "#272822" not in app.export_screenshot(), "code stands on the theme's ground, not on Monokai's"
         await until(pilot, lambda: "Write" in footer(app))
         assert "<!--" not in text_of(app)

@@ -40,7 +40,7 @@ async def test_the_title_says_where_the_search_stands_and_how_it_goes_on(filled_
         await pilot.press("slash", *"no such wor " * 4, "enter")
         await until(pilot, lambda: tail.not_found and "Run 4, 4 GPUs " in title(app), "it stays")
         app.choose_run(3)
-        await until(pilot, lambda: "Run 3" in title(app) and "not found" not in title(app))
+        await until(pilot, lambda: "Run 3" in title(app) and "no such" not in title(app))
         await pilot.press("o")
         await until(pilot, lambda: ".out" not in title(app) and "Nothing was printed here" in text_of(app))
         app.choose_run(2)

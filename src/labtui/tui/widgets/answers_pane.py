@@ -38,9 +38,14 @@ def card(task: Task, index: int, answer: str, styles: Roles, *, code: str, missi
     """A card: a question, its answer as Markdown, with its `code` in these colours, and what is `missing` in it."""
     body: RenderableType = ink("No answer yet. Press enter to write.", styles.quiet)
     if answer:
-        from rich.markdown import Markdown  # late: it is slow to import, and at first there are no answers
+        from markdown_it import MarkdownIt  # late: they are slow to import, and at first there are no answers
+        from rich.markdown import Markdown
 
-        body = Markdown(_PICTURE.sub(r"🌆 \1", answer), code_theme=code)  # Rich loses what follows a picture
+        body = Markdown("", code_theme=code)
+        parser = MarkdownIt("commonmark", {"html": False}).enable(
+            ["table", "strikethrough"]
+        )  # HTML stays text
+        body.parsed = parser.parse(_PICTURE.sub(r"🌆 \1", answer))  # Rich loses what follows a picture
     mark = ink("✔ " if answer else "○ ", styles.good if answer else styles.quiet)
     mark.append(f"{index + 1}  ", f"bold {styles.busy}")
     lines = Table.grid()

@@ -53,6 +53,7 @@ class LogPane(SelectedRunPane, inherit_bindings=False):  # its own keys come bef
         self._run_id = line.run_id if line is not None else None
         if chosen and line is not None:
             self.stream = "err" if self._error_line is not None else line.run.stream
+            self.tail.needle = ""  # the search was for the other run
         tail = self.tail
         tail.display = line is not None  # else the title says all
         tail.numbered = wide = self.size.width >= 72
