@@ -37,7 +37,7 @@ def test_any_chunking_gives_the_same_lines(tmp_path, pieces):
 def test_a_short_view_begins_after_the_lines_about_the_job_and_an_error_keeps_its_beginning(tmp_path):
     path = tmp_path / "log"
     path.write_text("---- labtui job ----\ntask: 10.5\n---- end ----\n")
-    (text := LogText(path, tmp_path, whole=False)).refresh()
+    (text := tail_view.LogText(path, tmp_path, whole=False)).refresh()
     assert len(shown(text)) == 3, "there is nothing else"
     path.write_text(f"{path.read_text()}:::MLLOG {{}}\nEpoch 1/5\n")
     text.refresh()

@@ -41,7 +41,7 @@ from labtui.tui.guidance import headline, next_step, result_parts, status_line, 
 from labtui.tui.view import TaskLine, View, runs_of
 from labtui.tui.view_model import ViewModel, asked_families, first_chart, first_task, gpu_load
 from labtui.tui.widgets import charts_pane, log_pane, runs_pane, task_pane
-from labtui.tui.widgets.frame import _about, _title, gpu_hours, sentences, task_text, wrap
+from labtui.tui.widgets.frame import _about, _title, sentences, task_text, wrap
 from labtui.tui.widgets.runs_pane import error_card, run_facts, state_text, table_of
 from tests.lab.published import published_lab
 from tests.tui.fed_session import NOW, FrozenClock, spec
@@ -463,16 +463,16 @@ def test_gpu_hours_are_those_that_are_known_so_that_they_never_fall():
     run = one_run(started=True, phase=RunPhase.RUNNING)
     read = {"refreshed_at": NOW - 60, "cluster_time": NOW - 60}
     view = seen(LabState(runs={1: run}, submissions={"lt1": job}, **read))
-    assert (view.runs[1].took_s, gpu_hours(view)) == (100.0, pytest.approx(4 * 40 / 3600))
+    assert (view.runs[1].took_s, words.gpu_hours(view)) == (100.0, pytest.approx(4 * 40 / 3600))
     practised = replace(view.state, submissions={"lt1": replace(job, practice=True)})
-    assert gpu_hours(replace(view, state=practised)) == 4 * run.trained_s / 3600, "of its epochs alone"
+    assert words.gpu_hours(replace(view, state=practised)) == 4 * run.trained_s / 3600, "of its epochs alone"
     gone = ConnectionState(sentence="Lost.", hint="Start it.")
     lost = replace(view, state=replace(view.state, connection=gone))
-    assert gpu_hours(lost) == gpu_hours(view), "as of the last answer"
+    assert words.gpu_hours(lost) == words.gpu_hours(view), "as of the last answer"
     for jobs, at in ((None, NOW), (None, NOW + 99), ((), NOW + 999)):
         (unheard,) = observe(view.state, QueueAnswer(jobs=jobs, accounting=None), at).values()
         view = replace(view, state=view.state.with_job("lt1", unheard))
-        assert gpu_hours(view) == gpu_hours(lost)
+        assert words.gpu_hours(view) == words.gpu_hours(lost)
     unset = replace(lost.state, problems=(Problem(key="settings", sentence="", hint=""),))
     assert status_line(lost)[1].endswith(". labtui keeps trying.")
     assert status_line(replace(lost, state=unset))[1] == "Lost. Start it.", "nothing tries"

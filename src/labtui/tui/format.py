@@ -139,6 +139,19 @@ def connection_label(view: View) -> tuple[str, str, str]:
     return glyph, "not connected" if view.read_only and word == "connecting" else word, role
 
 
+def gpu_hours(view: View) -> float:
+    """The GPU-hours of the lab's jobs, as far as known: they never fall, as an estimate up to now would.
+
+    Of a rehearsed lab those of its trainings: on a fast clock the start of a program takes many times as long.
+    """
+    if view.loading or not any(each.job and each.gpus for each in view.state.submissions.values()):
+        return 0.0
+    from labtui.results.cost import lab_cost
+
+    bill = lab_cost(view.state)
+    return bill.total.used if bill.practice else bill.total.allocated
+
+
 def about_practice(factor: float | None) -> str:
     """What a practice cluster is, whose clock runs `factor` times as fast as ours."""
     pace = f"; its clock runs {factor:g} times as fast" if factor else ""

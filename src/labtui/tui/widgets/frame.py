@@ -144,19 +144,6 @@ class Pane(ActionWidget):
         self.show(self.view)
 
 
-def gpu_hours(view: View) -> float:
-    """The GPU-hours of the lab's jobs, as far as known: they never fall, as an estimate up to now would.
-
-    Of a rehearsed lab those of its trainings: on a fast clock the start of a program takes many times as long.
-    """
-    if view.loading or not any(each.job and each.gpus for each in view.state.submissions.values()):
-        return 0.0
-    from labtui.results.cost import lab_cost
-
-    bill = lab_cost(view.state)
-    return bill.total.used if bill.practice else bill.total.allocated
-
-
 def lab_state(view: View, styles: Roles) -> Text:
     """What the header says at the right: practice, connection and GPU-hours."""
     glyph, word, role = words.connection_label(view)
@@ -164,7 +151,7 @@ def lab_state(view: View, styles: Roles) -> Text:
     parts = [ink(f"practice{pace}", styles.warn)] if view.practice else []
     parts += [ink("read-only", styles.warn)] if view.read_only else []
     parts.append(ink(f"{glyph} {word}", getattr(styles, role)))
-    if (hours := gpu_hours(view)) >= 0.005:
+    if (hours := words.gpu_hours(view)) >= 0.005:
         of = "trainings" if view.state.rehearsed else "jobs"
         parts.append(ink(f"{hours:.2f} GPU-h of {of}", styles.soft))
     return Text("   ").join(parts)
