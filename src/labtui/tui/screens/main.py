@@ -46,9 +46,7 @@ class MainScreen(FramedScreen):
         key("b", "start_copy", "Make the copy", "copy the script that the task has you change", show=True),
         key("t", "pane('task')", "Task", "what to do, why, what is still missing"),
         key("g", "task_list", "Tasks", "all tasks with their runs, exports and answers", show=True),
-        key(
-            "ctrl+n", "next_question", "Next question", "write the next answer that is missing", priority=True
-        ),
+        key("ctrl+n", "next_question", "Next question", "write the next missing answer", priority=True),
         key("ctrl+k,T,H", "act_on_run", "Cancel or hold", "a run, or limit it: in runs (r) or log (l)"),
     ]
 

@@ -42,10 +42,9 @@ def card(task: Task, index: int, answer: str, styles: Roles, *, code: str, missi
         from rich.markdown import Markdown
 
         body = Markdown("", code_theme=code)
-        parser = MarkdownIt("commonmark", {"html": False}).enable(
-            ["table", "strikethrough"]
-        )  # HTML stays text
-        body.parsed = parser.parse(_PICTURE.sub(r"🌆 \1", answer))  # Rich loses what follows a picture
+        parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+        # HTML stays text; Rich loses what follows a picture
+        body.parsed = parser.parse(_PICTURE.sub(r"🌆 \1", answer))
     mark = ink("✔ " if answer else "○ ", styles.good if answer else styles.quiet)
     mark.append(f"{index + 1}  ", f"bold {styles.busy}")
     lines = Table.grid()
@@ -65,9 +64,7 @@ class AnswersPane(Pane, Container):
     BINDINGS: ClassVar[list[binding.BindingType]] = [
         key("enter", "write_answer", "Write", "edit the chosen answer", show=True, priority=True),
         key("escape", "leave_text", "Back", "leave the answer; it is stored", show=True),
-        key(
-            "ctrl+n", "screen.next_question", "Next question", "write the next one", show=True, priority=True
-        ),
+        key("ctrl+n", "screen.next_question", "Next question", "answer the next", show=True, priority=True),
         key("tab,shift+tab", "other_side", "Beside", "go to the facts and numbers, or back"),
     ]
 
@@ -336,9 +333,8 @@ def _numbers(text: Text, view: View, styles: Roles) -> None:
 
     rows = [row for row in view.charted if row.epoch_seconds is not None]
     text.append("Your numbers\n" if rows else "Runs\n", f"bold {styles.busy}")
-    text.append(
-        "" if rows else f"{guidance.headline(view).partition(' Press ')[0]}\n"
-    )  # keys are letters here
+    # beside an editor keys are letters
+    text.append("" if rows else f"{guidance.headline(view).partition(' Press ')[0]}\n")
     for row, label in zip(rows, tell_rows_apart(rows, [row.label for row in rows]), strict=True):
         per, rated = row.configuration.unit, row.throughput is not None
         rate = f", {rate_text(row.throughput)} {per}/s" if rated else ""

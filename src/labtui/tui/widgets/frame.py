@@ -437,8 +437,8 @@ def _note(screen: FramedScreen, step: NextStep, styles: Roles, width: int) -> Te
     role = {"error": styles.bad, "warning": styles.warn}.get(severity, styles.soft)
     width -= 2
     line = ink(f"{'! ' if severity else ''}{sentences(text, width)}", role)
-    said = step.reason or "retry_run" not in step.action  # else on the run's card
-    if said and not text and not screen.has_class("-rail"):  # without the rail, the next step is shown here
+    # Without the rail, the next step is shown here, unless a failed run's card says it.
+    if not text and not screen.has_class("-rail") and (step.reason or "retry_run" not in step.action):
         reason = sentences(step.reason, width - len(f" {step.key}  {step.label}  "))
         line = step_text(replace(step, reason=reason), styles, "  ")
     return left_right(line, ink(screen.view.exporting, styles.soft), width + 2, 2)
