@@ -412,10 +412,9 @@ def _about(screen: FramedScreen, styles: Roles, width: int) -> Text:
     """Below a list that is a page: what the current task asks for and still needs, as far as it fits."""
     view, width = screen.view, max(20, width)
     about = ink(" ".join(view.task.what.split()) if view.task is not None else "", styles.soft)
-    unmet = [item for item in view.items if item.missing]
-    runs = words.runs_told(view, [item for item in unmet if item.kind == "runs"])
-    others = (item.missing for item in unmet if item.kind != "runs")
-    for missing in dict.fromkeys((*(said for _, said in runs), *others)):
+    runs = words.runs_told(view, [item for item in view.items if item.kind == "runs" and item.missing])
+    others = (item.missing for item in view.items if item.kind != "runs")
+    for missing in dict.fromkeys(filter(None, (*(said for _, said in runs), *others))):
         about.append(f"\n○ {missing}", styles.quiet)
     # Lines are taken by the tasks, the card Next and the frame.
     taken = len(view.tasks) + (17 if screen.has_class("-rail") else 9)

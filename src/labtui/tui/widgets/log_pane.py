@@ -166,8 +166,7 @@ def place_of(view: TailView, *, live: bool) -> str:
     if view.file.hidden and not view.brief:
         parts.append(f"{plural(view.file.hidden, 'MLPerf line')} hidden (z)")
     if view.needle:
-        at = "  not found" if view.not_found else ""
-        at = at if view.match_line is None else f"  line {view.match_line}"
+        at = f"  line {view.match_line}" if view.match_line else "  not found" * view.not_found
         parts.append(f"/{view.needle}{at}")
     bottom = int(view.scroll_y) + view.size.height - 1
     below = view.file.last - view.file.number(bottom) if bottom + 1 < view.file.rows() else 0

@@ -109,15 +109,14 @@ class RunsPane(SelectedRunPane):
 
     def _show_glance(self, view: View, styles: Roles) -> None:
         line, spec, failed = view.line, glance_chart(view), failed_line(view)
-        over = bool(
-            failed and spec and spec.measured and not remedy(view, failed).label
-        )  # the result is worth more
+        measured = spec is not None and bool(spec.measured)
+        over = measured and failed is not None and not remedy(view, failed).label  # the result is worth more
         self.set_class(failed is not None and not over, "-failed")
         say(self, "#run-error", error_card(view, failed, styles, self.size.width) if failed else Text(""))
         self.query_one("#glance").display = line is not None or spec is not None
         chart = self.query_one("#glance-chart", charts_pane.ChartView)
         chart.display = spec is not None
-        self.set_class(bool(spec and spec.measured), "-measured")
+        self.set_class(measured, "-measured")
         chart.show(spec)
         busy = self.app.view_model.gpu_use(line.run) if line is not None else ()
         found = failed.run.diagnosis[:1] if failed is not None else ()

@@ -31,8 +31,7 @@ SLACK_BYTES = 1 << 20
 """How far the kept bytes may exceed `MAX_BYTES` before the oldest lines are dropped."""
 RECORD = b":::MLLOG"
 HEAD_END = b"---- end ----"
-MAX_HEAD = 100
-"""The line of a job's log after those that labtui prints about the job, and the most lines that it may end."""
+"""Ends the lines that labtui prints about a job, at the beginning of its log."""
 _CONTROLS = re.compile(rb"[\x08\r\x1b]")
 
 
@@ -144,7 +143,7 @@ class LogText:
         lines = (self._lines.pop() + data).split(b"\n")  # the last line continues
         self._lines += lines
         self._rows[bisect_left(self._rows, first) :] = self._with_rows(lines, first)
-        if not self.whole and HEAD_END in (head := self._lines[:MAX_HEAD]):
+        if not self.whole and HEAD_END in (head := self._lines[:100]):
             at = bisect_left(self._rows, self.first + head.index(HEAD_END) + 1)
             del self._rows[: at if at < len(self._rows) else 0]
         if self._bytes > MAX_BYTES + SLACK_BYTES:
@@ -208,8 +207,7 @@ def kept_parts(text: str, width: int) -> tuple[str, ...]:
         return text[: ends[-1]], ""
     piece, *rest = _PIECES_END.split(text, maxsplit=1)
     piece = " ".join(piece.split())
-    look = _EMPHASIZED.match(text)
-    is_error = look is not None and look.lastgroup == "error"
+    is_error = getattr(_EMPHASIZED.match(text), "lastgroup", "") == "error"
     if _VALUE_ENDS.search(piece) and len(piece) > width // 3 and not is_error:
         room -= 2 * len(rest)
         begin = piece.find(" ", max(len(piece) - room - 1, piece.find("] ")))
