@@ -198,16 +198,16 @@ async def test_where_the_keys_go_is_seen_and_the_runs_have_them_again(filled_ses
 async def test_at_80_columns_many_rows_scroll_above_the_chart_and_what_trains_is_in_sight(session):
     runs = [spec(gpus=gpus) for gpus in (1, 2, 4, 1, 2, 4)]
     session.feed(*fed.finished_runs("10.5", runs), *online())
-    write_log(session, "lt6", fed.log_text(runs[-1], 5))
+    write_log(session, "lt1", fed.log_text(runs[0], 5))
     async with screens(session, "runs", size=(80, 24)) as (app, pilot):
-        await until(pilot, lambda: bool(app.screen.query("#run-facts")) and "Run 6" in text_of(app))
+        await until(pilot, lambda: bool(app.screen.query("#run-facts")) and "Run 1" in text_of(app))
         chart = app.screen.query_one("#glance-chart")
-        told = ("loss", "7/7 - 5s", "More: 1 above.  The one-GPU baseline is the mean of runs 1, 4.")
+        told = ("loss", "25/25 - 14s", "More: 1 below.  The one-GPU baseline is the mean of runs 1, 4.")
         await until(pilot, lambda: all(each in text_of(app) for each in told))
         assert all(each in text_of(app) for each in ("c Charts", "g Tasks", "  . Next step", "? Help"))
         for at in range(7, 13):
             session.feed(*finished_run(f"lt{at}", "10.5", at, runs[0], str(31330 + at)))
-        await until(pilot, lambda: " ✔   12 " in text_of(app) and chart.size.height >= 9)
+        await until(pilot, lambda: "More: 7 below." in text_of(app) and chart.size.height >= 9)
         session.feed(*finished_run("lt13", "10.5", 13, runs[0], "9", outcome="failed"))
         session.feed(*live_run("lt14", "10.5", 14, runs[1], "10", 2))
         await until(pilot, lambda: " ▶   14 " in text_of(app) and "More: 6 above, 3 below." in text_of(app))
