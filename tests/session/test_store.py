@@ -1,6 +1,7 @@
 """The store: nothing that was stored is lost, nothing half-stored is seen; a copy of a lab folder is only read."""
 
 import contextlib
+import random
 import shutil
 import sqlite3
 from pathlib import Path
@@ -78,6 +79,15 @@ def test_what_was_read_of_a_run_is_read_as_it_was_and_only_of_its_job(tmp_path):
         assert repr(store.load().runs) == repr(state.runs)
         store.write(state, changes.accepted("lt01", "8")(state))
         assert store.load().runs[1].epochs == ()
+
+
+def test_a_data_file_is_stored_once_and_the_write_ahead_log_is_small_again(tmp_path):
+    state, data, path = LabState(), random.randbytes(4_000_000), tmp_path / "labtui.db"
+    with contextlib.closing(Store(path)) as store:
+        for number in (1, 2, 3):
+            before, state = state, planned(number)(state)
+            store.write(before, state, {f"lt{number:02d}": {"data/x.npy": data, "a": b"%d" % number}})
+        assert path.stat().st_size < 5e6 and (tmp_path / "labtui.db-wal").stat().st_size < 2e6
 
 
 @given(st.integers(0, 400), st.integers(0, 255))

@@ -84,6 +84,7 @@ class Store:
                 raise failure("newer")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA journal_size_limit = 1000000")  # after a large data file
             _quick_check(connection)
             records.migrate(connection)
         except BaseException:
