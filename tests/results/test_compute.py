@@ -10,7 +10,13 @@ from msgspec.structs import replace
 from labtui.domain.model import Interval
 from labtui.results import grouping, messages, numbers
 from labtui.results.compute import compute_results
-from labtui.results.measured import MeasuredRun, measured_from_reports, newest_validated, own_options
+from labtui.results.measured import (
+    MeasuredRun,
+    measured_from_reports,
+    newest_validated,
+    own_options,
+    run_notes,
+)
 from labtui.results.report import results_json
 from labtui.results.scaling import lost_efficiency, scaling_lines
 from labtui.session.run_matcher import UNPLANNED
@@ -263,3 +269,11 @@ def test_of_repeats_the_longest_tell_accuracy_and_whole_time_and_of_logs_alone_t
     assert row.gpu_hours * 3600 == 19.0
     (warmup,) = compute_results([ended(10.0, 0.3, epochs=1)]).rows
     assert warmup.throughput is None and warmup.epoch_seconds is None, "a rate of one epoch is its warm-up's"
+
+
+@pytest.mark.parametrize(
+    ("device", "says"), [("cpu", "it has"), ("gpu", "CPU devices are its GPUs, or it has")]
+)
+def test_a_small_run_says_how_many_images_it_has(device, says):
+    (note,) = run_notes((MeasuredRun(run=ParsedRun(images=320, model="a", device=device), mark="small"),))
+    assert note == f"A small run, no result of the lab: {says} other images (320 an epoch)."

@@ -234,7 +234,10 @@ def run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
     if 0 < len(own) < len(members):
         notes.append(f"Pooled with {', '.join(own)}, of no task: the same training.")
     if members[0].mark == "small":
-        notes.append("A small run, no result of the lab: CPU devices are its GPUs, or it has other images.")
+        run = members[0].run
+        stands_in = "CPU devices are its GPUs, or " if run.device != "cpu" else ""
+        images = f" ({run.images:,} an epoch)" if run.images else ""
+        notes.append(f"A small run, no result of the lab: {stands_in}it has other images{images}.")
     if any(run.run.interleaved for run in members):
         notes.append("Several workers wrote into the same log; the times are the first worker's.")
     counted = (sample for run in members for sample in steady_samples(run) if sample.printed_seconds)
