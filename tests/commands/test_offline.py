@@ -17,7 +17,7 @@ from labtui.commands.cli import main
 from labtui.commands.job_files import runs_in_words
 from labtui.commands.submit import _settled, exit_code
 from labtui.domain.errors import ConnectionLost
-from labtui.domain.model import Diagnosis, JobPhase, SubmissionDraft, SubmissionStatus
+from labtui.domain.model import Diagnosis, EpochSample, Interval, JobPhase, SubmissionDraft, SubmissionStatus
 from labtui.domain.run import WHAT_COUNTS
 from labtui.domain.state import ConnectionState, LabState, LogState
 from labtui.session.planning import retry_after
@@ -283,6 +283,19 @@ def test_the_queue_and_watch_say_that_no_time_was_read(folder, command):
         *_, (row, _, told) = follow.news_of(before, session.state, {})
     assert row["run"] == 1 and " done; no epoch time was read (see" in told[0], "the name that a snapshot has"
     assert "no epoch time was read" in command(["queue", "--offline"]).out
+
+
+@pytest.mark.parametrize(("asked", "lines"), [(True, 1), (False, 3)])
+def test_watch_does_not_explain_a_cancel_that_was_asked_for(folder, asked, lines):
+    found = Diagnosis(kind="cancelled", line=3, text="slurmstepd: CANCELLED AT", advice="Submit it again.")
+    rate = EpochSample(epoch=2, seconds=Interval.exact(5), metrics={"images_per_second": 100.94})
+    with open_session(folder.path, start=False) as session:
+        before = session.state
+        session._journal.change(*live_run("lt1", "10.5", 1, spec(), "7", 0), changes.epoch(1, rate))
+        session._journal.change(lambda state: state.with_submission("lt1", cancelling=asked))
+        session._journal.change(ended(1, "cancelled", (found,)))
+        *_, (_, _, epoch), (_, _, told) = follow.news_of(before, session.state, {})
+    assert epoch[0].endswith("images/s 100.9") and len(told) == lines and told[0].endswith("cancelled")
 
 
 def test_the_queue_and_check_say_of_a_run_what_the_screens_say(folder, command):

@@ -421,4 +421,8 @@ async def test_the_page_of_problems_does_not_speak_for_the_runs(session):
         session.feed(lambda state: replace(state, runs={**state.runs, 1: replace(over, run_id=1), 2: over}))
         await until(pilot, lambda: "! Runs 2, 9 were cancelled." in text_of(app))
         assert ": press R to run them again." in text_of(app), "there is nothing to see"
+        session.feed(
+            lambda state: state.with_submission(never.token, cancelling=True)
+        )  # as the student asked
+        await until(pilot, lambda: "! Run 9 was cancelled." in text_of(app))
         assert instead_of_chart(app.view) == "No run has a time that counts yet."

@@ -210,7 +210,7 @@ News = tuple[dict[str, Any], str, tuple[str, ...]]
 def news_of(before: LabState, after: LabState, names: Mapping[str, str]) -> Iterator[News]:
     """Yield the events between two states; `names` are the edition's display names of models."""
     if after.connection != before.connection:
-        said = (f"{after.connection.status} {after.connection.sentence}".rstrip(),)
+        said = (": ".join(filter(None, (after.connection.status, after.connection.sentence))),)
         yield {"type": "connection", **msgspec.to_builtins(after.connection)}, "", said
     known = {(problem.key, problem.sentence) for problem in before.problems}
     for problem in after.problems:
@@ -257,7 +257,8 @@ def _news_of_run(
         yield {"type": "epoch", "run": new.run_id, "sample": sample}, about, (f"{about}  {name}  {line}",)
     changed = old is None or (old.outcome, old.diagnosis) != (new.outcome, new.diagnosis)
     if new.outcome is not None and changed:
-        found = ((f"    {each.place}: {each.text}", f"    {each.advice}") for each in new.diagnosis)
+        told = () if state.cancelled_as_asked(new) else new.diagnosis
+        found = ((f"    {each.place}: {each.text}", f"    {each.advice}") for each in told)
         lacks_time = new.outcome == "completed" and not (new.epochs or new.throughput or new.spec.program)
         job = state.submissions[new.token].job if new.outcome == "failed" and not new.diagnosis else None
         untimed = "; no epoch time was read (see `labtui results`)"

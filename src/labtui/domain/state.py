@@ -260,6 +260,11 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
             return "small" if run.practice else ""
         return "practice" if submission is not None or run.practice else ""
 
+    def cancelled_as_asked(self, run: RunState) -> bool:
+        """Whether the student asked to cancel its job, and that is how it ended."""
+        job = self.submissions.get(run.token)
+        return run.outcome == "cancelled" and job is not None and job.cancelling
+
     def never_counts(self, run: RunState) -> bool:
         """Whether its time limit ended a run that counts for no task anyway: a small one, or one on the CPU."""
         return run.outcome == "time-limit" and (run.ran_on_cpu or self.mark_of(run) == "small")

@@ -95,7 +95,8 @@ def metrics_text(metrics: Mapping[str, float]) -> str:
         share = measured.fraction_of(name, value)
         text = f"{value:.4g}" if share is None else percent_text(share)
         if not is_step_time(name):
-            told.setdefault((name.startswith("val_"), name if share is None else text), f"{name} {text}")
+            said = f"{name.replace('_per_second', '/s')} {text}"
+            told.setdefault((name.startswith("val_"), name if share is None else text), said)
     return "  ".join(told.values())
 
 

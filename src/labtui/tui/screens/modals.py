@@ -314,6 +314,7 @@ def problems_text(app: LabApp) -> Text:
         own = [line for line in mine if line.submission is not None and line.submission.job_file]
         lines, ends = [*app.view.failures(task.task_id, mine)], dict[str, list[view.RunLine]]()
         lines += [line for line in app.view.failures("", own) if line not in lines]
+        lines = [line for line in lines if not state.cancelled_as_asked(line.run)]
         for line in lines:
             ends.setdefault(line.word, []).append(line)
         if lines:
