@@ -260,8 +260,10 @@ def test_the_name_of_a_line_that_ends_just_before_others_stands_below_theirs():
     assert early == last < before and abs(upper - lower) * 4 * 72 == pytest.approx(18, abs=0.1)
 
 
-@pytest.mark.parametrize(("text", "cut"), [("A line.", 2), ("Each step waits. " * 25, 0)])
-def test_every_answer_follows_its_question_which_is_short_below_charts(tmp_path, text, cut):
+@pytest.mark.parametrize(
+    ("text", "cut"), [("A line.", 0), ("Each step waits. " * 12, 2), ("Each step waits. " * 25, 0)]
+)
+def test_every_answer_follows_its_question_which_is_short_where_no_room_is_left(tmp_path, text, cut):
     document = document_of(tmp_path, "hpc4ai-ch10", answer=text)
     frames = [texts_of(slide) for slide in presentation_of(pptx(document)).slides]
     (path := tmp_path / "deck.pdf").write_bytes(pdf(document, "slides"))

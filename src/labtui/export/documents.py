@@ -173,4 +173,6 @@ def chart_height(page: Page) -> float:
     rows = [len(spec.x_ticks) if spec.x_axis == "names" else 9 for spec in page.charts]
     room, blocks = BOTTOM - TOP - _note_height(page), sum(map(block_height, page.blocks))
     left = ((room - blocks - words, 0.9 * least), (room - blocks, least))
+    if page.answered:  # whole questions
+        left = ((room - blocks - _words_height(page, short=False), least), *left)
     return min(1.3 + 0.9 * max(rows), next((each for each, enough in left if each >= enough), room))

@@ -131,7 +131,9 @@ def layers(spec: ChartSpec) -> list[Series]:
     """
 
     def lies_on(a: Series, b: Series) -> bool:
-        at = {point.x: point.y for point in a.points}
+        at = {
+            point.x: point.y for point in a.points if not (spec.compares and point.y == 1)
+        }  # baselines are alike
         apart = [abs(height(at[p.x]) - height(p.y)) / span for p in b.points if p.x in at]
         return bool(apart) and (max(apart) < 0.005 if spec.over_time else min(apart) < 0.02)
 

@@ -65,9 +65,12 @@ def hand_in(contents: LabContents) -> Document:
 
 
 def _in_lines(title: str, size: float) -> str:
-    """The title; where it takes two lines at this size in points, the last three words stay together."""
-    longer = drawing.inches(title, 1.06 * size) > 0.98 * drawing.WIDTH
-    return "\u00a0".join(title.rsplit(" ", 2)) if longer else title
+    """The title; where it takes two lines at this size in points, these are about as long."""
+    words, lines = title.split(" "), drawing.inches(title, 1.06 * size) / drawing.WIDTH
+    if not 0.98 < lines < 1.7:
+        return title
+    at = min(range(len(words)), key=lambda at: abs(2 * len(" ".join(words[:at])) - len(title)))
+    return " ".join("\u00a0".join(part) for part in (words[:at], words[at:]))
 
 
 def _on_one_scale(pages: Sequence[Page]) -> list[Page]:
