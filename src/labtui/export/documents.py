@@ -167,12 +167,12 @@ def _note_height(page: Page) -> float:
 def chart_height(page: Page) -> float:
     """The height in inches of a slide's charts: what the words below leave; the whole slide where that is too little.
 
-    Few rows of bars need less. Charts are lower than usual rather than leave the answers alone on the next page.
+    Few rows of bars need less. Charts are lower than usual rather than cut questions or leave the answers alone on the
+    next page.
     """
     least, words = max(map(_least_height, page.charts)), _words_height(page)
     rows = [len(spec.x_ticks) if spec.x_axis == "names" else 9 for spec in page.charts]
     room, blocks = BOTTOM - TOP - _note_height(page), sum(map(block_height, page.blocks))
-    left = ((room - blocks - words, 0.9 * least), (room - blocks, least))
-    if page.answered:  # whole questions
-        left = ((room - blocks - _words_height(page, short=False), least), *left)
+    whole = _words_height(page, short=False)
+    left = ((room - blocks - whole, least), (room - blocks - words, 0.9 * least), (room - blocks, least))
     return min(1.3 + 0.9 * max(rows), next((each for each, enough in left if each >= enough), room))
