@@ -3,6 +3,7 @@
 from itertools import product
 
 import pytest
+from rich.color import Color, ColorSystem
 from textual import color, widget
 from textual.css.query import NoMatches
 from textual.theme import Theme
@@ -35,6 +36,12 @@ def colour(theme: Theme, name: str) -> str:
 def test_every_text_of_our_themes_has_enough_contrast_on_every_ground(theme):
     pairs = (*product((*TEXTS, *(f"series-{place}" for place in range(2, 6))), GROUNDS), *MORE)
     assert not [(a, b) for a, b in pairs if contrast(colour(theme, a), colour(theme, b)) < MIN_TEXT]
+
+
+@pytest.mark.parametrize("name", ["panel", "line", "axis", "quiet"])
+def test_of_256_colours_the_nearest_to_a_grey_of_the_dark_theme_is_grey(name):
+    near = Color.parse(colour(themes.DARK, name)).downgrade(ColorSystem.EIGHT_BIT)
+    assert len(set(near.get_truecolor())) == 1 and near.get_truecolor().red >= 0x30
 
 
 async def test_a_crash_shows_where_it_was_and_no_values(capsys):

@@ -248,8 +248,8 @@ _NAMES = (
 DARK = _theme(
     "labtui-dark",
     dark=True,
-    colours="#11151a #161b22 #222b35 #e3e9f0 #62b6f7 #62b6f7 #8996a4 #6fcf9f #e8b94e "
-    "#f47f77 #1b2f42 #2b3540 #5a6979 #abb7c3 #8996a4 #0d1116 #2c1a1c #f0883e #45c4b8 #bba0f7 #d8dd7a",
+    colours="#11151a #161b22 #292e35 #e3e9f0 #62b6f7 #62b6f7 #8996a4 #6fcf9f #e8b94e "
+    "#f47f77 #1b2f42 #2f353d #5a6979 #abb7c3 #8996a4 #0d1116 #2c1a1c #f0883e #45c4b8 #bba0f7 #d8dd7a",
 )
 LIGHT = _theme(
     "labtui-light",
