@@ -161,6 +161,12 @@ def test_the_nodes_of_the_jobs_own_partition_count(gpus):
         assert found == ([f"A task asks for 113 CPUs; a node of batch has {has}."] if has else []), asked
 
 
+def test_a_script_that_is_not_sent_is_named_once():
+    job = b"#!/bin/bash\n#SBATCH -t 5\npython none.py --epochs 2\npython none.py --epochs 3\n"
+    found = preflight({"job.slurm": job}, None, PROFILE)
+    assert [f.line for f in found if f.rule == "script-missing"] == [3]
+
+
 def test_a_copy_is_to_be_changed_for_a_task_and_not_in_a_job_file_of_ones_own():
     files = Case("*", "").files() | {"copy.py": Case("*", "").files()["ResNet50.py"]}
     runs = tuple(replace(run, script="copy.py") for run in draft().runs)

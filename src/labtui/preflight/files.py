@@ -173,6 +173,8 @@ def script_missing(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
             if word in text:
                 fix = replace_line(job, command.line, text.replace(word, base), f"write {base}")
         yield Hit(command.line, effect, fix, "warning" if maybe else None)
+        if fix is None:
+            written.add(name)  # said once, not of each run
 
 
 @rule("module-missing", "error", over="pythons")
