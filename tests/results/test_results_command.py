@@ -38,6 +38,12 @@ def is_interval(value):
     return set(value) == {"value", "lo", "hi"} and value["lo"] <= value["value"] <= value["hi"]
 
 
+def test_the_models_of_logs_have_the_names_of_their_lab_but_in_json(capsys, tmp_path):
+    (log := tmp_path / "vit.out").write_text(Path(R50).read_text().replace("ResNet50", "vit"))
+    assert "ViT-H/14  1 GPU" in call(capsys, "--lab=hpc4ai-ch12", str(log))[1]
+    assert '"model": "vit"' in call(capsys, "--lab=hpc4ai-ch12", "--json", str(log))[1]
+
+
 def test_the_json_other_programs_rely_on(capsys, tmp_path):
     (tmp_path / "again.out").symlink_to(Path(R50).resolve())
     code, out, err = call(capsys, "--json", R50, R152, R50, str(tmp_path / "again.out"))

@@ -78,6 +78,7 @@ def run_results(args: argparse.Namespace) -> int:
 def measure_files(paths: Sequence[str], patterns: Sequence[str] = (), lab: str = "") -> Measurements:
     """The runs of training logs, and the times of a lab's programs; stderr says what cannot be read."""
     from labtui.export.contents import SAMPLER_END, Measurements, samples_beside
+    from labtui.session.labs import load_edition
 
     each = {path if path == "-" else str(Path(path).resolve()): path for path in paths}  # each log once
     samplers = [path for path in each.values() if path.endswith(SAMPLER_END) and Path(path).is_file()]
@@ -95,6 +96,7 @@ def measure_files(paths: Sequence[str], patterns: Sequence[str] = (), lab: str =
     return Measurements(
         runs=runs,
         samples={run.source: samples_beside(run.source) for run in runs},
+        names=load_edition(lab).names if lab else {},
         unread=any(one.error is not None for one in files),
     )
 

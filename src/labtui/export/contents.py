@@ -67,14 +67,15 @@ SAMPLER_END = ".gpu.csv"
 class Measurements(msgspec.Struct, frozen=True, dict=True):
     """The runs that were read, and what belongs to them.
 
-    `samples` are GPU samples by the log they belong to; only a lab folder has `cost` and `edition`. `unread`: a file
-    could not be read.
+    `samples` are GPU samples by the log they belong to; only a lab folder has `cost` and `edition`. `names` are the
+    edition's of the models. `unread`: a file could not be read.
     """
 
     runs: tuple[MeasuredRun, ...] = ()
     samples: Mapping[str, tuple[GpuSample, ...]] = {}
     cost: LabCost | None = None
     edition: Edition | None = None
+    names: Mapping[str, str] = {}
     unread: bool = False
 
     def results(self, images: int | None = None) -> Results:
@@ -84,7 +85,7 @@ class Measurements(msgspec.Struct, frozen=True, dict=True):
 
     def named(self, results: Results) -> Results:
         """The results with the edition's names of the models, for people; JSON and CSV have the scripts' names."""
-        return rename_models(results, self.edition.names) if self.edition is not None else results
+        return rename_models(results, self.names)
 
     @functools.cached_property
     def uses(self) -> tuple[RunUtilization, ...]:
@@ -120,6 +121,7 @@ def measurements_of(folder: LabFolder, state: LabState, edition: Edition | None)
         samples={source: samples_beside(source, folder.read) for source in sources},
         cost=lab_cost(state),
         edition=edition,
+        names=edition.names if edition is not None else {},
     )
 
 
