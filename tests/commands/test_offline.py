@@ -285,6 +285,15 @@ def test_the_queue_and_watch_say_that_no_time_was_read(folder, command):
     assert "no epoch time was read" in command(["queue", "--offline"]).out
 
 
+def test_what_a_row_and_its_remark_continue_has_one_indent(monkeypatch, capsys):
+    monkeypatch.setattr(terminal, "window_width", lambda: 30)
+    terminal.print_table(
+        [["run", "note"], ["1", "a word " * 6], ["10", "a word " * 6]], {"run"}, ["", "so it is " * 5]
+    )
+    lines = capsys.readouterr().out.splitlines()[2:]
+    assert {len(line) - len(line.lstrip()) for line in lines if line.lstrip()[0] in "aswi"} == {5}, lines
+
+
 @pytest.mark.parametrize(("asked", "lines"), [(True, 1), (False, 3)])
 def test_watch_does_not_explain_a_cancel_that_was_asked_for(folder, asked, lines):
     found = Diagnosis(kind="cancelled", line=3, text="slurmstepd: CANCELLED AT", advice="Submit it again.")

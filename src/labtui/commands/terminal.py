@@ -64,7 +64,8 @@ def print_table(
     lines = grid_text(rows, [name in right for name in grid[0]]).splitlines()
     for line, remark in itertools.zip_longest(lines, below):
         for text in filter(None, (line, remark and f"     {remark}")):
-            print("\n".join(fitted_lines([text.rstrip()], window_width(), 5)), flush=True)
+            hang = max(0, 5 - (len(text) - len(text.lstrip())))  # the same place for all that is continued
+            print("\n".join(fitted_lines([text.rstrip()], window_width(), hang)), flush=True)
 
 
 def print_json(answer: object) -> None:
