@@ -370,10 +370,10 @@ def result_parts(view: View) -> tuple[str, str, str]:
 
     if any(row.has_policy for row in view.charted) and _compared(view):
         return "", "", ""
-    if not (scaled := by_size(view.charted)):
-        gain = next((row.acceleration for row in view.charted if row.acceleration is not None), None)
+    if not (scaled := by_size(rows := _rows_as_planned(view))):
+        gain = next((row.acceleration for row in rows if row.acceleration is not None), None)
         said = ("as fast on one GPU as on the CPU", "acceleration, not scaling")
-        return _single(view) if gain is None else (ratio_text(gain), *said)
+        return _single(view, rows) if gain is None else (ratio_text(gain), *said)
     best = scaled[-1]
     detail, run = _compared(view) or f"{percent_text(best.efficiency)} efficient", best.members[-1].run
     detail += " so far" if any(row.live for row in (best, best.baseline) if row is not None) else ""
@@ -382,33 +382,40 @@ def result_parts(view: View) -> tuple[str, str, str]:
     planned = run.epochs_planned
     far = f"{run.epochs_read} of {planned} epochs" if planned else plural(run.epochs_read, "epoch")
     detail += f", after {far}" if best.live else ""
-    whose = f" ({model})" if (model := _of_model(view, best)) else ""
     rates = f"as many {best.configuration.unit} per second on {best.devices} as on one"
     sentence = rates if best.by_rate else f"as fast with {best.devices} as with one"
-    return ratio_text(best.speedup), f"{sentence}{whose}", detail
+    return ratio_text(best.speedup), f"{sentence}{_of_model(view, best)}", detail
 
 
-def _single(view: View) -> tuple[str, str, str]:
+def _rows_as_planned(view: View) -> tuple[ResultRow, ...]:
+    """The rows for the headline: those of models that the task does not plan only if there are no others."""
+    return tuple(r for r in view.charted if r.members[0].run_id not in view.unplanned) or view.charted
+
+
+def _single(view: View, rows: Sequence[ResultRow]) -> tuple[str, str, str]:
     """The `result_parts` of a task with one measured size that compares no sizes."""
     from labtui.results.numbers import rate_text, time_text
 
-    if len(view.charted) != 1 or len(sizes_of(view)) > 1 or " " not in time_text(view.charted[0]):
+    if len(rows) != 1 or len(sizes_of(view)) > 1 or " " not in time_text(rows[0]):
         return "", "", ""
-    (row,) = view.charted
+    (row,) = rows
     what = "in all " if row.program else "an epoch " if row.epoch_seconds else ""
     where = f"on {row.devices}" if row.program or row.n_gpus is not None else ""  # else nobody knows
     both = row.epoch_seconds is not None and row.throughput is not None
     rate = f"{rate_text(row.throughput)} {row.configuration.unit} per second" if both else ""
-    return time_text(row), f"{what}{where}".rstrip(), f"{rate}{' so far' if row.live else ''}".strip()
+    sentence = f"{what}{where}".rstrip() + _of_model(view, row)
+    return time_text(row), sentence, f"{rate}{' so far' if row.live else ''}".strip()
 
 
 def _of_model(view: View, row: ResultRow) -> str:
-    """The row's model if the task's runs have several, and its data set if the lab's runs have several; else ""."""
+    """In brackets the row's model if the task's runs or its plan have others, its data set if the lab has several."""
     models = {each.run.spec.model for each in view.lines}
     sets = {each.run.spec.data_set for each in view.runs.values()}
     spec = next(line.run.spec for line in view.lines if any(line.run_id == one.run_id for one in row.members))
     named = [name for name, all_ in ((row.model, models), (spec.data_set, sets)) if name and len(all_) > 1]
-    return ", ".join(named)
+    if row.members[0].run_id in view.unplanned:
+        named = [row.model, f"not {' or '.join(view.planned_models)}"]
+    return f" ({', '.join(named)})" if named else ""
 
 
 def result_line(view: View) -> str:
