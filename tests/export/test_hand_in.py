@@ -522,6 +522,8 @@ def test_more_than_four_lines_become_panels():
     twice = replace(study.rows[-1], members=(mine := study.rows[-1].members[0], replace(mine, task_id="")))
     assert f" ({mine.label})" in text_table([twice], PRECISE), "the accuracy is that of one run"
     assert "Pooled with run" in run_notes(twice.members)[0]
+    apart = [replace(each, partition=name) for name, each in zip("ba", twice.members, strict=True)]
+    assert run_notes((*apart,))[1].startswith("On partitions a and b, whose nodes may differ")
     assert " ".join(tables.title_facts(study)[0]).endswith("last epoch, ResNet50 (tiny-224, linear) on 1 GPU")
     fact, titles = tables.title_facts(study)[1], {chart.family: chart.message for chart in lab_charts(study)}
     assert "ResNet50 (tiny-224, naive)" in fact[1]

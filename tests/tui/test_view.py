@@ -41,7 +41,7 @@ from labtui.tui.guidance import headline, next_step, result_parts, status_line, 
 from labtui.tui.view import TaskLine, View, runs_of
 from labtui.tui.view_model import ViewModel, asked_families, first_chart, first_task, gpu_load
 from labtui.tui.widgets import charts_pane, log_pane, runs_pane, task_pane
-from labtui.tui.widgets.frame import _about, _title, sentences, task_text, wrap
+from labtui.tui.widgets.frame import _about, _next, _title, sentences, task_text, wrap
 from labtui.tui.widgets.runs_pane import error_card, run_facts, state_text, table_of
 from tests.lab.published import published_lab
 from tests.tui.fed_session import NOW, FrozenClock, spec
@@ -340,6 +340,9 @@ def test_a_job_that_is_held_and_one_that_failed_after_its_training_say_so():
     failed = sent(JobPhase.FINISHED, slurm_state="FAILED")
     line = seen(LabState(runs={1: done}, submissions={"lt1": failed})).runs[1]
     assert line.word == "done, its job failed" and "job failed" in state_text(held, line, ROLES, 40).plain
+    lost = replace(line, run=replace(done, diagnosis=(replace(OOM, text="No such file: 'out'"),)))
+    told = "No such file: 'out'\nRun 1 ran to its end, and then its job failed: its epochs count."
+    assert told in run_facts(held, lost, (), ROLES).plain
     late, hangs = (replace(failed, job=replace(failed.job, slurm_state=s)) for s in ("TIMEOUT", "RUNNING"))
     hangs = replace(hangs, job=replace(hangs.job, phase=JobPhase.RUNNING))
     lines = [seen(LabState(runs={1: done}, submissions={"lt1": each})).runs[1] for each in (late, hangs)]
@@ -723,6 +726,8 @@ def test_spans_read_as_a_clock_and_a_number_stays_beside_its_unit(seconds, text)
     told = [range_text(each, each.value) for each in times]
     assert told == ["12:43 to 75:57", "about 1:13", "0:50 to 0:58"] and words.span_text(58.2) == "0:58 min"
     assert sentences("For yet. Press D.", 16) == "For yet.", "a key is named whole or not at all"
+    small = _next(guidance.NextStep("D", "The files in /gpfs/projects/nct_000/cifar are small."), ROLES, 20)
+    assert small.plain.endswith("The files in …/cifar\nare small."), "not a path in pieces"
     assert wrap("an epoch of 5.38 s, 70 % of it", 15) == ["an epoch of", "5.38 s, 70 % of", "it"]
 
 
@@ -878,6 +883,8 @@ def test_a_size_that_is_done_with_a_smaller_batch_asks_for_nothing():
     page = task_pane.task_page(bare, ROLES, 90, whole=False).plain
     assert "No run yet. Another cluster is needed first." in page and "s Plan" not in page
     assert [*table_of(view, ROLES, 86)[1]] == ["3", "1", "2", "4"], "what failed and is not needed is last"
+    own = LabState(runs={at: replace(run, task_id="") for at, run in view.state.runs.items()})
+    assert [*table_of(seen(own, task_id=""), ROLES, 86)[1]] == ["1", "2", "3", "4"], "as in the queue"
     assert selected(view.state) == 4  # what happened last
     assert selected(view.state, full.checks) == 3, "the run that counts"
 

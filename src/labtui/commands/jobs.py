@@ -167,7 +167,7 @@ def _cause_and_advice(view: View, line: RunLine) -> tuple[str, str]:
     if run.outcome == "time-limit":
         again = remedy(view, line)
         return f"`labtui retry {run.run_id}` plans more time" if again.label else again.reason, ""
-    if run.outcome not in ("oom", "failed"):
+    if run.outcome not in ("oom", "failed") and not (run.outcome == "completed" and line.cause):
         return "", ""
     for each in run.diagnosis[:1]:
         advice = remedy(view, line).reason

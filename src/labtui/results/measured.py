@@ -110,6 +110,7 @@ class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True):
     data_set: str = ""
     takes_images: bool = True
     startup: float | None = None
+    partition: str = ""
 
     @property
     def label(self) -> str:
@@ -164,6 +165,7 @@ def _from_run_state(run: RunState, state: LabState, scripts: Collection[str]) ->
         no_gpu=run.ran_on_cpu,
         task_id=run.task_id,
         data_set=run.spec.data_set,
+        partition=job.partition if job is not None else "",
         takes_images=not (own or run.spec.variant or (submission and submission.edited)),
         startup=_startup(submission, state) if submission and not submission.practice else None,
     )
@@ -233,6 +235,11 @@ def run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
     own = [run.label for run in members if run.run_id and not run.task_id]
     if 0 < len(own) < len(members):
         notes.append(f"Pooled with {', '.join(own)}, of no task: the same training.")
+    places = sorted({run.partition for run in members if run.partition})
+    if len(places) > 1:
+        notes.append(
+            f"On partitions {' and '.join(places)}, whose nodes may differ: compare the runs one by one."
+        )
     if members[0].mark == "small":
         run = members[0].run
         stands_in = "CPU devices are its GPUs, or " if run.device != "cpu" else ""

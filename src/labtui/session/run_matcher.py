@@ -285,6 +285,8 @@ def _with_outcome(
     if outcome == "unfinished" and "epochs" in run.spec.unknown and state == "COMPLETED":
         outcome = "completed"  # nothing was planned that could be missing
     found = (*found, *_diagnosis(report, parsed, run.spec))
+    if state == "FAILED" and not found and {each.outcome for each in report.runs} == {"completed"}:
+        found = report.diagnosis  # it failed after its last training
     kinds = {item.kind for item in found}
     from_slurm = (item for item in _slurm_diagnosis(outcome, job) if item.kind not in kinds)
     return replace(run, outcome=outcome, diagnosis=(*found, *from_slurm))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -424,7 +425,8 @@ def _about(screen: FramedScreen, styles: Roles, width: int) -> Text:
 
 def _next(step: NextStep, styles: Roles, width: int) -> Text:
     """The next step: its key as a chip, its label, and a reason of at most four lines."""
-    lines = wrap(step.reason, max(20, width), max_lines=4, placeholder=" …")
+    said = re.sub(r"(?<!\S)/\S*(?=/)", "…", step.reason)  # of a path its end
+    lines = wrap(said, max(20, width), max_lines=4, placeholder=" …")
     return ink("Next\n\n", "bold").append_text(
         step_text(replace(step, reason="\n".join(lines)), styles, "\n")
     )

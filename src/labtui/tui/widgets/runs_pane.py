@@ -157,14 +157,16 @@ class RunsPane(SelectedRunPane):
 
 
 def table_of(view: View, styles: Roles, width: int) -> tuple[list[TableColumn], Rows]:
-    """The table: one row a run, by size; last those that failed and are not needed, or never started."""
+    """The table: one row a run; a task's by size, and last those that failed and are not needed, or never started."""
     head, names = _telling_column(view)
     order = list(dict.fromkeys(names.values()))
     size = {line.run_id: line.run.spec.n_gpus or line.run.spec.processes for line in view.lines}
     place = {number: (order.index(names[number]), each) for number, each in size.items() if view.task_id}
     needed = [line for line in view.failures(view.task_id, view.lines) if line.run.end != "never-started"]
     bad = {line.run_id for line in view.lines if line.phase in ENDED_BADLY and not ended_as_asked(view, line)}
-    bad -= {line.run_id for line in needed}
+    bad = (
+        bad.difference(line.run_id for line in needed) if view.task_id else set()
+    )  # own jobs: as in the queue
     lines = sorted(view.lines, key=lambda line: (line.run_id in bad, *place.get(line.run_id, ())))
     longest = 22 if head == "options" else 10 if width < 120 else 14  # of the telling column
     names = dict(zip(names, all_shortened(list(names.values()), longest), strict=True))
@@ -352,6 +354,8 @@ def explain(line: RunLine) -> str:
         more = f" {epoch if run.last_begun else 'before its log shows an epoch'}"
     elif run.outcome == "failed" and run.started and not run.diagnosis:
         more = "; its log does not say why"
+    elif line.phase is RunPhase.DONE and line.cause:
+        more = f", and then {line.cause}: its epochs count"
     return f"Run {run.run_id} {run.deed}{more}."
 
 
@@ -389,6 +393,9 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
     text.append(sparks, styles.busy)
     waits = words.why_it_waits(view, line)
     text.append(f"\n\n{waits}" if waits else "", styles.soft)
+    if line.phase is RunPhase.DONE and line.cause:
+        text.append("".join(f"\n\n{found.text.strip()}" for found in run.diagnosis[:1]), styles.bad)
+        text.append(f"\n{explain(line)}", styles.soft)
     left_out = f"Not counted: {line.why_not}." if line.phase is RunPhase.DONE and line.why_not else ""
     warning = words.limit_warning(line, view) or left_out
     return text.append(f"\n{warning}" if warning else "", styles.warn)
