@@ -159,6 +159,17 @@ def runs_of(edition: Edition, task: Task, state: LabState) -> tuple[RunState, ..
     return tuple(run for run in state.runs.values() if run.run_id in own or compared(run))
 
 
+def planned_instead(task: Task, run: RunState, state: LabState) -> list[str]:
+    """The models that a task plans, if the run is of an own job file that was sent for it, and of another model."""
+    submission, planned = (
+        state.submissions.get(run.token),
+        dict.fromkeys(each.spec.model for each in task.runs),
+    )
+    own = submission is not None and submission.job_file and run.task_id == task.id
+    known = "model" not in run.used.unknown
+    return [*planned] if own and known and run.used.model not in planned else []
+
+
 def runs_made(task: Task, state: LabState) -> tuple[RunState, ...]:
     """The runs that were made for a task, or for another one and just as this one plans them."""
     return tuple(run for run in state.runs.values() if run.task_id == task.id or _is_planned(run, task))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from labtui.domain.model import Diagnosis, RunPhase, plural
+from labtui.domain.model import RunPhase, plural
 from labtui.domain.run import run_numbers
 from labtui.domain.state import CLUSTER_OVER, LIVE, OPEN, TRAINING, ended_by
 from labtui.domain.terminal_text import clock_span
@@ -44,7 +44,6 @@ _STEPS = {
     "fit": ("plan", "Plan the runs"),
 }
 """For each kind of condition, the action that helps to meet it, and the action's label."""
-NEEDS_NONE = "The task needs no other run."
 
 
 def next_step(view: View) -> NextStep:
@@ -113,12 +112,6 @@ def ended_as_asked(view: View, line: RunLine) -> bool:
     return task is not None and line.run.outcome in task.own_runs_check.outcomes
 
 
-def error_runs(view: View, found: Diagnosis, token: str) -> list[int]:
-    """The runs of a job that an error in its log is about, not those that it kept from starting."""
-    runs = [line.run for line in view.runs.values() if line.run.token == token]
-    return [run.run_id for run in runs if found in run.diagnosis and not ended_by(run, runs)]
-
-
 def remedy(view: View, line: RunLine) -> NextStep:
     """After a run that ended badly: the label for running it again ("" if nothing needs it), and advice."""
     from labtui.slurm.states import end_reason
@@ -130,7 +123,7 @@ def remedy(view: View, line: RunLine) -> NextStep:
     if ended_as_asked(view, line):
         return NextStep("", "This is what the task asks for.")
     if full:
-        return NextStep("", NEEDS_NONE)
+        return NextStep("", "The task needs no other run.")
     if told := view.why_no_retry(line) or success_text(view, line):
         return NextStep("", told)
     if run.outcome == "time-limit":
@@ -363,14 +356,15 @@ def result_parts(view: View) -> tuple[str, str, str]:
     """The result in three parts: ``2.53``, ``as fast with 4 GPUs as with one``, ``63 % efficient so far``; else "".
 
     Empty for a task about learning. Of a single measurement: ``215 s``, ``an epoch on the CPU``, ``233 images per
-    second``.
+    second``. Another model than the task plans is named, and has it only while there is no result of a planned one.
     """
     from labtui.results.numbers import percent_text, ratio_text
     from labtui.results.scaling import by_size
 
     if any(row.has_policy for row in view.charted) and _compared(view):
         return "", "", ""
-    if not (scaled := by_size(rows := _rows_as_planned(view))):
+    rows = tuple(row for row in view.charted if not _planned_instead(view, row)) or view.charted
+    if not (scaled := by_size(rows)):
         gain = next((row.acceleration for row in rows if row.acceleration is not None), None)
         said = ("as fast on one GPU as on the CPU", "acceleration, not scaling")
         return _single(view, rows) if gain is None else (ratio_text(gain), *said)
@@ -385,11 +379,6 @@ def result_parts(view: View) -> tuple[str, str, str]:
     rates = f"as many {best.configuration.unit} per second on {best.devices} as on one"
     sentence = rates if best.by_rate else f"as fast with {best.devices} as with one"
     return ratio_text(best.speedup), f"{sentence}{_of_model(view, best)}", detail
-
-
-def _rows_as_planned(view: View) -> tuple[ResultRow, ...]:
-    """The rows for the headline: those of models that the task does not plan only if there are no others."""
-    return tuple(r for r in view.charted if r.members[0].run_id not in view.unplanned) or view.charted
 
 
 def _single(view: View, rows: Sequence[ResultRow]) -> tuple[str, str, str]:
@@ -409,13 +398,19 @@ def _single(view: View, rows: Sequence[ResultRow]) -> tuple[str, str, str]:
 
 def _of_model(view: View, row: ResultRow) -> str:
     """In brackets the row's model if the task's runs or its plan have others, its data set if the lab has several."""
-    models = {each.run.spec.model for each in view.lines}
     sets = {each.run.spec.data_set for each in view.runs.values()}
-    spec = next(line.run.spec for line in view.lines if any(line.run_id == one.run_id for one in row.members))
-    named = [name for name, all_ in ((row.model, models), (spec.data_set, sets)) if name and len(all_) > 1]
-    if row.members[0].run_id in view.unplanned:
-        named = [row.model, f"not {' or '.join(view.planned_models)}"]
+    named = [row.model] * (len({each.run.spec.model for each in view.lines}) > 1)
+    named += [row.configuration.data_set] * (row.configuration.data_set != "" and len(sets) > 1)
+    if planned := _planned_instead(view, row):
+        named = [row.model, f"not {' or '.join(planned)}"]
     return f" ({', '.join(named)})" if named else ""
+
+
+def _planned_instead(view: View, row: ResultRow) -> list[str]:
+    from labtui.lab.run_choice import planned_instead
+
+    run = view.runs[row.members[0].run_id or 0].run
+    return planned_instead(view.task, run, view.state) if view.task is not None else []
 
 
 def result_line(view: View) -> str:

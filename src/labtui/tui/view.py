@@ -244,19 +244,6 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return min(done) if self.task_id and last in done else last
 
     @property
-    def planned_models(self) -> list[str]:
-        """The names of the models that the current task plans, as its scripts have them."""
-        return list(dict.fromkeys(run.spec.model for run in self.task.runs)) if self.task is not None else []
-
-    @property
-    def unplanned(self) -> list[int]:
-        """The current task's runs from own job files whose models are known, and not planned."""
-        planned = self.planned_models
-        own = (line.run for line in self.lines if planned and line.submission and line.submission.job_file)
-        own = (run for run in own if run.task_id == self.task_id and "model" not in run.used.unknown)
-        return [run.run_id for run in own if run.used.model not in planned]
-
-    @property
     def line(self) -> RunLine | None:
         """The selected run."""
         return self.runs.get(self.run_id) if self.run_id is not None else None

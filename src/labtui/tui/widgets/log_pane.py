@@ -13,11 +13,11 @@ from labtui.domain.run import run_numbers
 from labtui.domain.state import OPEN, TRAINING
 from labtui.domain.terminal_text import printable
 from labtui.tui import format as words
-from labtui.tui.guidance import error_runs, headline
+from labtui.tui.guidance import headline
 from labtui.tui.themes import ink, roles
 from labtui.tui.view import ENDED_BADLY, View
 from labtui.tui.widgets.frame import PlainText, key, left_right, say
-from labtui.tui.widgets.selected_run import SelectedRunPane, last_line
+from labtui.tui.widgets.selected_run import SelectedRunPane, error_runs, last_line
 from labtui.tui.widgets.tail_view import STAMP, LogText, TailView, kept_parts
 
 

@@ -17,13 +17,21 @@ from labtui.results.measured import val_accuracy
 from labtui.results.numbers import memory_text, percent_text, rate_text, ratio_text, time_text, whole_text
 from labtui.tui import format as words
 from labtui.tui.format import NOTHING, PHASE_ROLES, all_shortened
-from labtui.tui.guidance import ended_as_asked, error_runs, headline, remedy, result_parts, sizes_of, unit_of
+from labtui.tui.guidance import ended_as_asked, headline, remedy, result_parts, sizes_of, unit_of
 from labtui.tui.themes import Roles, ascii_only, ink, roles
 from labtui.tui.view import ENDED_BADLY, SMALL, RunLine, View
 from labtui.tui.view_model import first_chart, first_view
 from labtui.tui.widgets import charts_pane, plot, tail_view
 from labtui.tui.widgets.frame import PlainText, clickable, say, wrap
-from labtui.tui.widgets.selected_run import KeyedTable, Rows, SelectedRunPane, TableColumn, last_line, layout
+from labtui.tui.widgets.selected_run import (
+    KeyedTable,
+    Rows,
+    SelectedRunPane,
+    TableColumn,
+    error_runs,
+    last_line,
+    layout,
+)
 
 MAX_BAR = 16
 MIN_STATE, MAX_STATE = 15, 21

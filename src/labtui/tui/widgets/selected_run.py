@@ -14,8 +14,9 @@ from msgspec.structs import replace
 from rich.text import Text
 from textual import binding, containers, widgets
 
+from labtui.domain.model import Diagnosis
 from labtui.domain.run import run_numbers
-from labtui.domain.state import PENDING
+from labtui.domain.state import PENDING, ended_by
 from labtui.tui.format import cluster_now
 from labtui.tui.view import RunLine, View
 from labtui.tui.widgets.frame import Pane, appearance, key
@@ -215,6 +216,12 @@ def _why_over(line: RunLine) -> str:
 def _ends_too(view: View, others: Sequence[int]) -> str:
     others = [number for number in others if view.runs[number].run.outcome is None]
     return f" {run_numbers(others)} in the same job would end, too." if others else ""
+
+
+def error_runs(view: View, found: Diagnosis, token: str) -> list[int]:
+    """The runs of a job that an error in its log is about, not those that it kept from starting."""
+    runs = [line.run for line in view.runs.values() if line.run.token == token]
+    return [run.run_id for run in runs if found in run.diagnosis and not ended_by(run, runs)]
 
 
 def last_line(view: View, line: RunLine | None) -> int | None:
