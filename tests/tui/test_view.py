@@ -979,7 +979,7 @@ def test_the_headline_is_that_of_the_chart_where_runs_are_repeated():
     small = {at: replace(run, spec=replace(run.spec, data_set="micro-224")) for at, run in runs.items()}
     others = {**small, 9: replace(runs[1], run_id=9, task_id="10.6")}
     assert result_parts(view)[1] == "as fast with 4 GPUs as with one"
-    assert result_parts(replace(view, state=LabState(runs=others)))[1].endswith("(micro-224)")
+    assert result_parts(seen(LabState(runs=others)))[1].endswith("(micro-224)")
     (chart, *_), told = view.charts, "B scales better."
     two = replace(view, charts=(replace(chart, view="speedup", message=told, series=chart.series * 2),))
     assert headline(two) == result_parts(two)[2] == told, "not one of them alone"
