@@ -20,7 +20,7 @@ from labtui.results.charts import ChartSpec, Look, Point, Series, interval_point
 from labtui.results.grouping import UNKNOWN, devices
 from labtui.results.measured import MeasuredRun, accuracy_curves, best_curve, grouped, policy, steady_samples
 from labtui.results.numbers import percent_text, round_epochs, tick_text
-from labtui.results.rows import Results, with_rows, without_small
+from labtui.results.rows import ResultRow, Results, with_rows, without_small
 from labtui.results.scaling import program_lines, scaling_lines
 from labtui.training_logs.gpu_sampler import GpuSample
 
@@ -78,6 +78,23 @@ def catalogue(results: Results, *, model: str | None = None, repeats: bool = Fal
     there = networks(results)
     only = there[0] if model is None and len(there) == 1 else model
     return with_unique_keys(_charts(results, only, repeats))
+
+
+def chart_of_run(results: Results, row: ResultRow, number: int, family: str) -> ChartSpec | None:
+    """The chart over epochs whose only line with a name is one run's, before others of its model in grey.
+
+    `row` is the run's own. A small run is drawn with small ones. None for a run that has no such chart.
+    """
+    small = row.mark == "small"
+    alike = [each for each in results.rows if (each.model, each.mark) == (row.model, row.mark)]
+    alike = [replace(r, configuration=replace(r.configuration, mark="" if small else r.mark)) for r in alike]
+    for chart in catalogue(with_rows(results, alike), repeats=True):
+        mine = [each for each in chart.measured if number in {point.run for point in each.points}]
+        if mine and chart.family == family:
+            others = [replace(each, role="other") for each in chart.measured if each not in mine]
+            heading = f"{specs.FAMILIES[family].title} of run {number}{' (small run)' * small}"
+            return replace(chart, heading=heading, series=(*others, *mine))
+    return None
 
 
 def lab_charts(results: Results) -> tuple[ChartSpec, ...]:

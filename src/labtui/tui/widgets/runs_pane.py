@@ -12,7 +12,7 @@ from labtui.domain.model import RunPhase
 from labtui.domain.run import run_numbers
 from labtui.domain.terminal_text import clock_span
 from labtui.domain.tuning import distinguishing_words
-from labtui.results.charts import FAMILIES, ChartSpec, Series
+from labtui.results.charts import FAMILIES, ChartSpec
 from labtui.results.measured import val_accuracy
 from labtui.results.numbers import memory_text, percent_text, rate_text, ratio_text, time_text, whole_text
 from labtui.tui import format as words
@@ -426,30 +426,12 @@ def glance_chart(view: View) -> ChartSpec | None:
 
 
 def _of_selected(view: View, spec: ChartSpec) -> ChartSpec:
-    """A chart over epochs whose only line with a name is the selected run's, before others of its model in grey.
+    """The chart of the selected run, of this one's family; if it has none, the heading names the only run drawn."""
+    from labtui.results.catalogue import chart_of_run
 
-    A small run is drawn with small ones. If the selected run is not drawn, the heading names the only one that is.
-    """
-    from labtui.results.catalogue import catalogue
-    from labtui.results.rows import with_rows
-
-    heading, number, results = spec.heading.partition(",")[0], view.run_id, view.results
-    row = view.line.row if view.line is not None else None
-    if row is None or results is None:
-        charts: tuple[ChartSpec, ...] = ()
-    else:
-        alike = [each for each in results.rows if (each.model, each.mark) == (row.model, row.mark)]
-        if small := row.mark == "small":
-            alike = [replace(each, configuration=replace(each.configuration, mark="")) for each in alike]
-        charts = catalogue(with_rows(results, alike), repeats=True)
-    for chart in (each for each in charts if each.family == spec.family):
-        if mine := [each for each in chart.measured if number in _runs_of(each)]:
-            others = [replace(each, role="other") for each in chart.measured if each not in mine]
-            heading += f" of run {number}{' (small run)' * small}"
-            return replace(chart, heading=heading, series=(*others, *mine))
-    runs = {run for each in spec.measured for run in _runs_of(each)}
-    return replace(spec, heading=f"{heading} of run {runs.pop()}") if len(runs) == 1 else spec
-
-
-def _runs_of(series: Series) -> set[int | None]:
-    return {point.run for point in series.points}
+    line, chart = view.line, None
+    if line is not None and line.row is not None and view.results is not None:
+        chart = chart_of_run(view.results, line.row, line.run_id, spec.family)
+    if chart is None and len(runs := {point.run for each in spec.measured for point in each.points}) == 1:
+        chart = replace(spec, heading=f"{FAMILIES[spec.family].title} of run {runs.pop()}")
+    return chart or spec
