@@ -233,6 +233,7 @@ def test_charts_take_the_room_and_short_answers_stand_in_frames_of_their_own(tmp
     assert "<c:dPt>" in devices and "<c:dPt>" not in lost, "of rows one is in colour"
     colours = re.findall(r"</c:tx>\s*<c:spPr>.*?schemeClr val=.(\w+)", lost, re.DOTALL)
     assert colours == ["tx2", "accent5"], "no network has the colour of a lost part"
+    assert 'tickLblPos val="none"' not in lost and 'tickLblPos val="none"' in devices, "as in the PDF"
 
 
 def test_a_logarithmic_chart_has_logarithmic_axes_and_each_decade_of_a_learning_rate_its_number():

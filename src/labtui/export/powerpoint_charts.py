@@ -321,8 +321,10 @@ def _style_bars(chart: Any, spec: ChartSpec, box: Box, *, named: bool) -> None:
         chart.legend.position, chart.legend.include_in_layout = xl.XL_LEGEND_POSITION.TOP, False
         chart.legend.font.size = Pt(drawing.TEXT_SIZE)
     _, up = _style_axes(chart, "" if flat else clean(spec.x_label))
-    up.tick_label_position = xl.XL_TICK_LABEL_POSITION.NONE
-    if not lost:
+    if lost:  # the only bars with an axis in the PDF, too
+        _set_format(up, "0")
+    else:
+        up.tick_label_position = xl.XL_TICK_LABEL_POSITION.NONE
         up.minimum_scale, up.maximum_scale = 0, top
     wide, tall = box[2:]
     if not flat:
