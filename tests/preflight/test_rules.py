@@ -162,9 +162,10 @@ def test_the_nodes_of_the_jobs_own_partition_count(gpus):
 
 
 def test_a_script_that_is_not_sent_is_named_once():
-    job = b"#!/bin/bash\n#SBATCH -t 5\npython none.py --epochs 2\npython none.py --epochs 3\n"
+    job = b"#!/bin/bash\n#SBATCH -t 5\npython none.py --data ../d/x.npy\npython none.py --data ../d/x.npy\n"
     found = preflight({"job.slurm": job}, None, PROFILE)
-    assert [f.line for f in found if f.rule == "script-missing"] == [3]
+    said = {f.effect.split()[0]: (f.line, f.severity) for f in found if f.rule == "script-missing"}
+    assert len(found) == 2 and said == {"none.py": (3, "error"), "../d/x.npy": (3, "error")}, found
 
 
 def test_a_copy_is_to_be_changed_for_a_task_and_not_in_a_job_file_of_ones_own():

@@ -18,9 +18,10 @@ from labtui.slurm.script_commands import MOVE, Command, split_words
 _RUNS = re.compile(r"\b(?:python[\d.]*(?:\s+-\w+)*|torchrun(?:\s+[^\s;|&]+)*?)\s+(?P<script>[\w./+-]+\.py)\b")
 """A command of a job script that runs a Python script."""
 _CONFIG = re.compile(
-    r"\s(?:--(?:config|cfg)(?:[-_]file)?|-c)[= ][\"']?(?!/)([\w./+-]+\.(?:json|ya?ml|toml|ini|cfg|conf|py))\b"
+    r"\s(?:--(?:config|cfg|data|input)(?:[-_]file)?|-c)[= ][\"']?(?!/)"
+    r"([\w./+-]+\.(?:json|ya?ml|toml|ini|cfg|conf|py|np[yz]|[ct]sv|h5|pkl))\b"
 )
-"""The relative name of a training's configuration, in its command."""
+"""The relative name of a training's configuration or data, in its command."""
 _WRITES = re.compile(r"(?:>|\btee\s+(?:-a\s+)?|\b(?:cp|mv|ln)\s.*\s)\s*[\"']?([\w./+-]+\.\w+)\b")
 """A command of the job script that writes a script or another file, mostly by a here-document."""
 _CHANGES_FOLDER = re.compile(
@@ -141,7 +142,7 @@ def _path_lines(context: ScriptContext, script: JobScript | PythonScript) -> Ite
 
 @rule("script-missing", "error")
 def script_missing(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """A script the job runs, or its `--config` file, is not among the files sent.
+    """A script the job runs, or its `--config` or `--data` file, is not among the files sent.
 
     Relative names only, without those that the script itself writes. A warning after a command that may bring it; a
     script may write the configuration of the next one.
