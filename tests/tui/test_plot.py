@@ -265,6 +265,15 @@ def test_bars_end_within_a_cell_and_have_sizes_and_names_below_and_the_chosen_on
     spec = chart(dict.fromkeys(names, 5.0), kind="bars")
     rows = rows_of(replace(spec, x_axis="names", x_ticks=tuple(names.items())), 80, 16)
     assert all(name in "\n".join(rows[14:]) for name in names.values()), "on two rows"
+    own = dict(
+        enumerate(
+            ["keras_mlp", "torch_mlp, nap 0.5", "torch_mlp, nap 0.2", "wrongacct", "torch_mlp, nap 0.1"]
+        )
+    )
+    five = replace(chart(dict.fromkeys(own, 5.0), kind="bars"), x_axis="names", x_ticks=tuple(own.items()))
+    for width in range(50, 130, 5):
+        text = "\n".join(rows_of(five, width, 16)[14:])
+        assert len({name in text for name in own.values()}) == 1, "all are named, or the one at the cursor"
     ticks = tuple((x, f"{name}, fp32 weights") for x, name in names.items())
     rows = rows_of(replace(spec, x_axis="names", x_ticks=ticks), 60, 16, Cursor(0, 2.0))
     assert [row.strip() for row in rows[14:]] == ["stepping, warm-up 1, fp32 weights", "GPUs"]

@@ -186,22 +186,23 @@ class _Drawing:
             self._name_groups({x: group for x, (group, _, _) in parts.items()})
             names, label = {x: size.split()[0] for x, (_, _, size) in parts.items()}, ""
             self.grid.put(0, self.rows + 1, plain(self.spec.x_label), self.look.quiet)
-        if self.spec.x_axis == "names" and sum(map(cell_len, names.values())) > 2 * self.columns:
-            # one that stood far from its bar would read as another's
-            names = {x: name for x, name in names.items() if x == self.cursor.x}
+        named = self.spec.x_axis == "names"
+        below = range(self.rows + 1, min(self.grid.height, self.rows + 2 + named))
+        most = len(below) * self.columns // max(1, len(self.xs)) - 3
+        if named and any(cell_len(name) > min(most, 2 * self._column(x)) for x, name in names.items()):
+            names = {x: name for x, name in names.items() if x == self.cursor.x}  # else not below its bar
         log = ("", "; y axis log", " (log scale)", " (both axes log)")[2 * self.spec.x_log + self.spec.y_log]
         label += log if label else ""
         if not (self.spec.y_log or self.bars) and label and min(self.scale.ticks, default=0) > 0:
             label += "; y does not begin at 0"
-        below = range(self.rows + 1, min(self.grid.height, self.rows + 2 + (self.spec.x_axis == "names")))
-        ends = (self.cursor.x, min(names, default=0.0), max(names, default=0.0))  # have their names first
-        for x in sorted(names, key=lambda x: ends.index(x) if x in ends else 3 + x):
+        first = () if named else (self.cursor.x, min(names, default=0.0), max(names, default=0.0))
+        for x in sorted(names, key=lambda x: first.index(x) if x in first else 3 + x):
             text = place_text(self.spec, x) if label and low and x == max(names) else names[x]
             text, column = shortened(text, self.grid.width), self._column(x)
             size = cell_len(text)
             start = max(0, min(column - cell_len(names[x]) // 2, self.grid.width - size))
             self.grid.put(column, self.rows, " ┬"[not self.bars], self.look.axis)
-            if row := next((row for row in below if self.grid.free(start, row, size)), 0):
+            if row := next((row for row in below if self.grid.free(start, row, size, 1 + named)), 0):
                 style = f"bold {self._look(self.cursor.series)[1]}" if self.cursor.x == x else self.look.quiet
                 self.grid.put(start, row, text, style)
         if self.grid.free(0, self.rows + 2, self.grid.width, 0):
