@@ -168,14 +168,13 @@ def table_of(view: View, styles: Roles, width: int) -> tuple[list[TableColumn], 
     """The table: one row a run; a task's by size, and last those that failed and are not needed, or never started."""
     head, names = _telling_column(view)
     order = list(dict.fromkeys(names.values()))
-    size = {line.run_id: line.run.spec.n_gpus or line.run.spec.processes for line in view.lines}
-    place = {number: (order.index(names[number]), each) for number, each in size.items() if view.task_id}
     needed = [line for line in view.failures(view.task_id, view.lines) if line.run.end != "never-started"]
-    bad = {line.run_id for line in view.lines if line.phase in ENDED_BADLY and not ended_as_asked(view, line)}
-    bad = (
-        bad.difference(line.run_id for line in needed) if view.task_id else set()
-    )  # own jobs: as in the queue
-    lines = sorted(view.lines, key=lambda line: (line.run_id in bad, *place.get(line.run_id, ())))
+
+    def place(line: RunLine) -> tuple[bool, int, int]:
+        bad = line.phase in ENDED_BADLY and line not in needed and not ended_as_asked(view, line)
+        return bad, order.index(names[line.run_id]), line.run.spec.n_gpus or line.run.spec.processes
+
+    lines = sorted(view.lines, key=place) if view.task_id else view.lines  # own jobs stand as in the queue
     longest = 22 if head == "options" else 10 if width < 120 else 14  # of the telling column
     names = dict(zip(names, all_shortened(list(names.values()), longest), strict=True))
     states = [state_text(view, line, styles, MIN_STATE).cell_len for line in lines]
