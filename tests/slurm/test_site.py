@@ -42,8 +42,7 @@ def test_gpus_of_a_node():
 
 
 def test_nodes_that_differ_count_as_the_smallest_with_gpus_and_without_them_the_sums_are_shared_out():
-    rows = ("128|gpu:h100:4(S:0-1)", "64|gpu:h100:2", "32|(null)")
-    nodes = "".join(f"gpu|{row}\n" for row in rows)
+    nodes = "".join(f"gpu|{row}\n" for row in ("128|gpu:h100:4(S:0-1)", "64|gpu:h100:2", "32|(null)"))
     site = site_probe().answer(answer({"partitions": partition("gpu"), "nodes": nodes}), "abc")
     (found,) = site.partitions
     assert (found.cpus, found.gpus) == (64, 2) and found.nodes_from == "sinfo"
@@ -58,8 +57,8 @@ def test_nodes_that_differ_count_as_the_smallest_with_gpus_and_without_them_the_
 
 def test_modules_as_lmod_and_as_environment_modules_list_them():
     text = "/apps/modulefiles:\nsingularity/\nsingularity/3.11.5(default)\ntensorflow/2.15-gpu\n\x1b[1modd\n"
-    site = site_probe().answer(answer({"modules": text}), "abc")
-    assert site.modules == ("singularity/3.11.5", "tensorflow/2.15-gpu")
+    found = site_probe().answer(answer({"modules": text}), "abc").modules
+    assert found == ("singularity/3.11.5", "tensorflow/2.15-gpu")
 
 
 def gpu(name: str = "gpu", **more: object) -> SitePartition:
@@ -130,14 +129,13 @@ def test_a_lab_is_asked_about_its_own_data_and_framework():
 def test_without_accounting_the_account_is_asked_for_and_may_stay_empty():
     slurm = replace(PROBE, associations=None, qos=None)
     site = SiteProbe(partitions=(gpu(),), framework=True, data=("/d",))
-    assert question_keys(site, slurm) == ["account"]
-    assert "default_account" not in values(site, slurm)
+    assert question_keys(site, slurm) == ["account"] and "default_account" not in values(site, slurm)
 
 
 def test_notes_keep_what_a_student_may_want_to_know():
     slurm = replace(PROBE, associations=(Association(account="a", qos=("normal", "debug")),))
-    notes = " ".join(values(SiteProbe(partitions=(gpu(),), modules=("tensorflow/2.15",)), slurm)["notes"])  # type: ignore[call-overload]
-    assert "tensorflow/2.15" in notes and "normal, debug" in notes
+    notes = values(SiteProbe(partitions=(gpu(),), modules=("tensorflow/2.15",)), slurm)["notes"]
+    assert "tensorflow/2.15" in f"{notes}" and "normal, debug" in f"{notes}"
     assert "notes" not in values(SiteProbe(partitions=(gpu(),)))
 
 
@@ -149,6 +147,9 @@ def test_without_a_gpu_partition_the_profile_says_so():
     asked = replace(site, partitions=(replace(site.partitions[0], gpus=0), gpu("old", gpus=0, up=False)))
     found = values(asked, queue="cpu")
     assert (found["gpu_queue"], found["gpus_per_node"], found["cpus_per_node"]) == ("cpu", 0, 64)
+    two = replace(asked, partitions=(gpu("slow", gpus=0), *asked.partitions))
+    assert [values(two, queue=name)["cpu_queue"] for name in ("slow", "cpu", "")] == ["slow", "cpu", "cpu"]
+    assert "cpu" in [each.default for each in questions(PROBE, two, Choices())], "Slurm's default goes first"
     elsewhere = replace(asked, partitions=(*asked.partitions, gpu(), gpu("other")))
     assert "gpus_per_node" not in values(elsewhere, queue="cpu"), "other nodes have GPUs"
     question = next(each for each in questions(PROBE, asked, Choices()) if each.key == "queue")

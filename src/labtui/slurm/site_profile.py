@@ -25,6 +25,7 @@ PLAIN_PYTHON = "python3"
 FRAMEWORKS = {"tensorflow": "TensorFlow", "torch": "PyTorch"}
 """The Python modules that labs train with, and their names."""
 _PYTHON = r"/.*python[0-9.]*$"
+_CPU_QUEUE = "the default partition, or the first without GPUs"
 QuestionKey = Literal["account", "queue", "qos", "data_dir", "training"]
 
 
@@ -162,7 +163,7 @@ def questions(slurm: SlurmProbe, site: SiteProbe, choices: Choices) -> Iterator[
         yield _question("account", default, names, "account" if names else "no-account")
     account = account_of(slurm, site, choices)
     found, others = (queues(slurm, site, account, gpus=gpus) for gpus in (True, False))
-    fitting = found or others
+    fitting = found or sorted(others, key=lambda queue: not queue.partition.default)
     unknown = (queue for queue in others if queue.partition.gpus is None)
     if choices.queue and fitting and _pick((*fitting, *unknown), Choices(queue=choices.queue)) is None:
         why = _why_closed(choices.queue, site.partitions)
@@ -238,7 +239,10 @@ def site_profile(
     by_qos = bool(chosen and chosen.qos)
     gpu_name = chosen.name if chosen else choices.queue
     cpu = next((queue for queue in cpu_queues if queue.partition.default), next(iter(cpu_queues), None))
-    nodes = chosen or (None if gpu_queues else _pick(cpu_queues, choices) or cpu)
+    picked = None if gpu_queues else _pick(cpu_queues, choices)
+    nodes = chosen or (None if gpu_queues else picked or cpu)
+    if picked and picked.partition.gpus == 0:  # no GPU here, so the choice is for CPU jobs
+        cpu = picked
     cpu_name = cpu.name if cpu else gpu_name
     if cpu and by_qos and not cpu.qos:  # if GPU jobs name a QoS, CPU jobs name the account's default one
         cpu_name = _default_qos(slurm, account)
@@ -261,7 +265,7 @@ def site_profile(
         _toml("default_account", account, "as chosen" if choices.account else "sacctmgr show assoc"),
         _toml("queue_option", "qos" if by_qos else "partition", "what a job names (its AllowQos)"),
         _toml("gpu_queue", gpu_name, "as chosen" if choices.queue or choices.qos else "the first with GPUs"),
-        _toml("cpu_queue", cpu_name, "the default partition, or the first without GPUs"),
+        _toml("cpu_queue", cpu_name, "as chosen" if cpu and cpu is picked else _CPU_QUEUE),
         *(_node_lines(nodes.partition, (cpu or nodes).partition) if nodes else ()),
         _toml("root", "labtui", "below your home directory; a path from / names another place"),
         _toml("data_dir", data_dir, "`labtui doctor` looks whether it is complete"),
