@@ -210,7 +210,7 @@ def test_practice_ticks_as_practice_and_a_real_run_goes_before_it():
     trains = {number: replace(run, outcome=None) for number, run in small.items()}
     assert check("10.5", replace(evidence, state=replace(evidence.state, runs=trains))).missing == box.missing
     set_up = check("10.1", replace(evidence, state=replace(evidence.state, runs=small)))
-    assert set_up.done and not set_up.mark, "small runs of a real cluster read its data"
+    assert not set_up.done and "not looked for" in set_up.missing, "small runs may have read too few data"
     one_is = {n: small[n] if run.spec.model == "ResNet50" else run for n, run in evidence.state.runs.items()}
     box = check("10.5", with_runs(evidence, lambda run: one_is[run.run_id]))
     assert any("chart of ResNet50" in each.missing for each in box.items), "no chart shows a small run"

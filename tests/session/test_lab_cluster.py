@@ -13,11 +13,12 @@ from labtui.doctor.findings import Check, Requirements, check_paths
 from labtui.doctor.setup import SiteSetup
 from labtui.domain.errors import UsageError
 from labtui.domain.profile import Queue
-from labtui.lab.plan import task_drafts
+from labtui.lab.plan import PlanOverrides, task_drafts
 from labtui.session.folder import LabFolder
 from labtui.session.lab_cluster import fix_check, site_words
 from labtui.session.labs import check_folder, load_edition, requirements_of
 from labtui.session.own_jobs import complete_options
+from labtui.session.planning import batch_warnings
 from labtui.session.session import Session
 from labtui.session.settings import Settings, load_profile, profile_of_host
 from labtui.slurm.batch_script import read_script
@@ -125,8 +126,11 @@ def test_fix_writes_what_the_doctor_found(student, tmp_path, capsys):
     with Session.open(folder.path) as window:
         assert main(["doctor", str(folder.path), "--fix", "--json"]) == 0, "what was written is used"
         box, *_ = check_folder(folder, window.edition, window.state)
+        planned = window.drafts("10.3", PlanOverrides(account=student.account))
+        (warning,) = batch_warnings(window, planned)
     assert folder.settings().account == student.account
     checks = {check["key"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
     assert {"gpu-job", "cpu-job"} <= set(checks), "both kinds of jobs that the lab has"
     assert checks["data"]["status"] == "warning" and "do not count" in checks["data"]["fix"]
-    assert not box.done and box.missing == f"{checks['data']['sentence']} Press D in labtui."
+    assert warning.startswith(said := checks["data"]["sentence"]) and "may not count" in warning
+    assert not box.done and box.missing == f"{said} Press D in labtui."

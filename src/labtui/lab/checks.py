@@ -338,8 +338,7 @@ def _check_data(ctx: _Context, _check: schema.DataCheck) -> Iterator[CheckItem]:
         # a run without a mark, of a real cluster, is better evidence
         best = min(trained, key=lambda run: bool(evidence.state.mark_of(run)))
         shown = f"{cite_run(best, evidence)} read the data and trained"
-        mark = evidence.state.mark_of(best)
-        yield CheckItem(sentence, evidence=shown, mark="" if mark == "small" else mark)  # the data are there
+        yield CheckItem(sentence, evidence=shown, mark=evidence.state.mark_of(best))
     elif gone:
         yield CheckItem(sentence, f"Not on the cluster: {', '.join(gone)}.")
     elif wrong := " ".join(filter(None, (status.remark for status in evidence.remote.values()))):
@@ -353,7 +352,9 @@ def _check_data(ctx: _Context, _check: schema.DataCheck) -> Iterator[CheckItem]:
 
 
 def _reads_data(run: RunState, ctx: _Context) -> bool:
-    """Whether a run shows that the data are there; a script that no task plans may have read other data."""
+    """Whether a run shows that the data are right; a small one, or one no task plans, may have read other data."""
+    if ctx.evidence.state.mark_of(run) == "small":
+        return False
     planned = {plan.spec.script.rpartition("/")[2] for task in ctx.edition.tasks for plan in task.runs}
     return ctx.evidence.submission(run).form != "own" or run.spec.script.rpartition("/")[2] in planned
 

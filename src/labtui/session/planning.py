@@ -190,8 +190,10 @@ _training = attrgetter("model", "data_set", "device")
 
 
 def batch_warnings(session: Session, drafts: Sequence[SubmissionDraft]) -> list[str]:
-    """Warnings about batches per GPU that differ between sizes, did not fit, or exceed what the task plans."""
-    task_id, lines = drafts[0].task_id if drafts else "", list[str]()
+    """Warnings about data that the doctor found wrong, and batches that differ, did not fit, or are not planned."""
+    task_id, seen = drafts[0].task_id if drafts else "", session.state.paths
+    wrong = dict.fromkeys(seen[each.data_dir].remark for each in drafts if each.data_dir in seen)
+    lines = [f"{remark} Runs may not count: see `labtui doctor`." for remark in wrong if remark]
     usual = session.drafts(task_id) if session.edition.task(task_id) is not None else ()
     specs = [run for draft in drafts for run in draft.runs if run.n_gpus and not (run.program or run.unknown)]
     for kind in dict.fromkeys(map(_training, specs)):
