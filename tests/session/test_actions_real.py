@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from labtui.commands.cli import main
+from labtui.domain.errors import RemoteFailure
 from labtui.session.session import Session
 from labtui.slurm.job_control import control
 from tests.real_cluster import Cluster, Student
@@ -39,7 +40,7 @@ def started(cluster: Cluster, student: Student, script: str) -> str:
     return job_id
 
 
-def test_hold_release_and_a_shorter_limit(session, cluster, student):
+def test_hold_release_and_another_limit(session, cluster, student):
     script = HEAD.format(account=student.account) + "#SBATCH --begin=now+1day\nsleep 1\n"
     session.submit(draft(student.account), script=script).result(240)
     wait_until(lambda: job_of(session).evidence == "squeue", what="the queue's word")
@@ -48,8 +49,11 @@ def test_hold_release_and_a_shorter_limit(session, cluster, student):
     assert "Reason=JobHeldUser" in scontrol(cluster, job_id)
     session.hold(1, held=False).result(240)
     assert "JobHeldUser" not in scontrol(cluster, job_id)
-    session.end_after(1, 2).result(240)
-    assert "TimeLimit=00:02:00" in scontrol(cluster, job_id)
+    for minutes in (20, 2):
+        session.end_after(1, minutes).result(240)
+        assert f"TimeLimit=00:{minutes:02}:00" in scontrol(cluster, job_id)
+    refused = session.end_after(1, 10_000).exception(240)
+    assert isinstance(refused, RemoteFailure) and "within its partition's" in refused.hint, refused
 
 
 def test_a_job_of_another_program_is_listed_and_cancelled(session, cluster, student, capsys):

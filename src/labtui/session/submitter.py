@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure, StoreError, SubmitRefused, failure
 from labtui.domain.model import JobPhase, JobView, SubmissionStatus
+from labtui.domain.run import run_numbers
 from labtui.domain.state import UNANSWERED, UNKNOWN_SENTENCE, SubmissionState
 from labtui.session.folder import SCRIPT_NAME
 from labtui.session.journal import STORE_KEY, Request
@@ -327,7 +328,11 @@ def _why_refused(submission: SubmissionState, request: Request, now: float | Non
     queued = submission.job is not None and submission.job.phase is JobPhase.QUEUED
     if request.action == "cancel" or queued or submission.status is SubmissionStatus.WAITING:
         return None
-    return failure("not-waiting", run=submission.run_ids[0])
+    run = request.run_id or submission.run_ids[0]
+    others = run_numbers([number for number in submission.run_ids if number != run]).lower()
+    return failure(
+        "job-not-waiting" if len(submission.run_ids) > 1 else "not-waiting", run=run, others=others
+    )
 
 
 def _command(request: Request, job_id: str) -> tuple[Call[None], str]:

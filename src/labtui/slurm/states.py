@@ -22,7 +22,7 @@ def early_end_refusal(submission: SubmissionState, minutes: int, now: float | No
     """Why this limit is not possible for this submission; None if it is.
 
     Minutes count from the start of the job; `now` is the time by the cluster's clock, if known. The limit of a running
-    job can only be shortened; that of a job that does not run yet can be anything up to the planned one.
+    job can only be shortened; whether a job that waits may have a longer one, Slurm decides.
     """
     job = submission.job
     if submission.over:
@@ -31,11 +31,11 @@ def early_end_refusal(submission: SubmissionState, minutes: int, now: float | No
         return failure("limit-sending")
     if not 1 <= minutes <= MAX_MINUTES:
         return failure("limit-odd", minutes=minutes, most=MAX_MINUTES)
-    limit_s = 60.0 * submission.time_limit_minutes
-    if job is not None and job.phase is JobPhase.RUNNING:
-        limit_s = job.time_limit_s or limit_s
-        if (ran := job.ran_s(now)) >= minutes * 60:
-            return failure("limit-past", minutes=ran / 60)
+    if job is None or job.phase is not JobPhase.RUNNING:
+        return None
+    if (ran := job.ran_s(now)) >= minutes * 60:
+        return failure("limit-past", minutes=ran / 60)
+    limit_s = job.time_limit_s or 60.0 * submission.time_limit_minutes
     return failure("limit-later", minutes=limit_s / 60) if limit_s and minutes * 60 > limit_s else None
 
 
