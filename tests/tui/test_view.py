@@ -370,6 +370,8 @@ def test_an_own_run_without_a_model_is_called_by_its_job():
     heads, rows = table_of(view, ROLES, 100)
     assert (heads[2].title, [str(row[2]) for row in rows.values()]) == ("name", ["ResNet50", "long"])
     assert "model    ResNet50" in run_facts(view, view.runs[2], (), ROLES).plain, "what its log names"
+    limit = replace(view.runs[2].run, spec=replace(spec(), model="limit", named=True))
+    assert view.state.called(limit, {}).model == "limit", "the student's own name for it"
     own = one_run(1, spec(), token="lt1", task_id="")
     mine = {1: one_run(1, spec(gpus=4), task_id=""), 2: replace(own, run_id=2)}
     assert [*table_of(seen(LabState(runs=mine), task_id=""), ROLES, 100)[1]] == ["1", "2"], "as they came"

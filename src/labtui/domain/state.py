@@ -239,13 +239,13 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
     """The highest number a run has had, which is not given again: a deck or note may name a run removed since."""
 
     def called(self, run: RunState, names: Mapping[str, str]) -> RunSpec:
-        """The run's plan with the model's display name from `names`; of an own job file with its job's name.
+        """The run's plan with the model's display name from `names`; of an own job file the name given, or its job's.
 
         That stays when the log names a model: several jobs may have the same. A job of several models tells by them.
         """
         spec, job = run.used.called(names), self.submissions.get(run.token)
         alike = job is not None and len({self.runs[number].spec.model for number in job.run_ids}) == 1
-        by_job = job is not None and (not spec.model or (job.job_file and alike))
+        by_job = job is not None and (not spec.model or (job.job_file and alike and not spec.named))
         return replace(spec, model=job.job_name) if job is not None and by_job else spec
 
     @property
