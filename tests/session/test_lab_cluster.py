@@ -126,8 +126,7 @@ def test_fix_writes_what_the_doctor_found(student, tmp_path, capsys):
     with Session.open(folder.path) as window:
         assert main(["doctor", str(folder.path), "--fix", "--json"]) == 0, "what was written is used"
         box, *_ = check_folder(folder, window.edition, window.state)
-        planned = window.drafts("10.3", PlanOverrides(account=student.account))
-        (warning,) = batch_warnings(window, planned)
+        (warning,) = batch_warnings(window, window.drafts("10.3", PlanOverrides(account=student.account)))
     assert folder.settings().account == student.account
     checks = {check["key"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
     assert {"gpu-job", "cpu-job"} <= set(checks), "both kinds of jobs that the lab has"

@@ -79,6 +79,8 @@ def test_nothing_is_asked_that_is_known():
     assert values(site)["data_dir"] == "/d/cifar-10-batches-py"
     data, training = questions(PROBE, replace(site, data=(), framework=False), Choices())
     assert (data.key, data.default, training.key) == ("data_dir", "", "training")
+    slurm = replace(PROBE, associations=None, qos=None)  # without accounting, the account may stay empty
+    assert question_keys(site, slurm) == ["account"] and "default_account" not in values(site, slurm)
 
 
 def test_partitions_that_are_down_or_closed_are_no_choice():
@@ -112,6 +114,9 @@ def test_a_qos_is_no_partition():
     found = values(site, slurm, qos="gpu-long")
     assert (found["queue_option"], found["gpu_queue"]) == ("qos", "gpu-long")
     assert "queue" not in question_keys(site, slurm, qos="gpu-long")
+    notes = values(SiteProbe(partitions=(gpu(),), modules=("tensorflow/2.15",)), slurm)["notes"]
+    assert "tensorflow/2.15" in f"{notes}" and "normal, acc_debug" in f"{notes}"
+    assert "notes" not in values(SiteProbe(partitions=(gpu(),)))
 
 
 def test_a_lab_is_asked_about_its_own_data_and_framework():
@@ -126,19 +131,6 @@ def test_a_lab_is_asked_about_its_own_data_and_framework():
     assert question_keys(site, framework="", data="") == []
 
 
-def test_without_accounting_the_account_is_asked_for_and_may_stay_empty():
-    slurm = replace(PROBE, associations=None, qos=None)
-    site = SiteProbe(partitions=(gpu(),), framework=True, data=("/d",))
-    assert question_keys(site, slurm) == ["account"] and "default_account" not in values(site, slurm)
-
-
-def test_notes_keep_what_a_student_may_want_to_know():
-    slurm = replace(PROBE, associations=(Association(account="a", qos=("normal", "debug")),))
-    notes = values(SiteProbe(partitions=(gpu(),), modules=("tensorflow/2.15",)), slurm)["notes"]
-    assert "tensorflow/2.15" in f"{notes}" and "normal, debug" in f"{notes}"
-    assert "notes" not in values(SiteProbe(partitions=(gpu(),)))
-
-
 def test_without_a_gpu_partition_the_profile_says_so():
     site = SiteProbe(partitions=(SitePartition(name="cpu", cpus=64, default=True),))
     text, unknown = site_profile("login.x.org", PROBE, site, Choices())
@@ -149,11 +141,10 @@ def test_without_a_gpu_partition_the_profile_says_so():
     assert (found["gpu_queue"], found["gpus_per_node"], found["cpus_per_node"]) == ("cpu", 0, 64)
     two = replace(asked, partitions=(gpu("slow", gpus=0), *asked.partitions))
     assert [values(two, queue=name)["cpu_queue"] for name in ("slow", "cpu", "")] == ["slow", "cpu", "cpu"]
-    assert "cpu" in [each.default for each in questions(PROBE, two, Choices())], "Slurm's default goes first"
     elsewhere = replace(asked, partitions=(*asked.partitions, gpu(), gpu("other")))
     assert "gpus_per_node" not in values(elsewhere, queue="cpu"), "other nodes have GPUs"
-    question = next(each for each in questions(PROBE, asked, Choices()) if each.key == "queue")
-    assert question.options == ("cpu (no time limit known)",) and question.default == "cpu"
+    question = next(each for each in questions(PROBE, two, Choices()) if each.key == "queue")
+    assert question.options == ("cpu (no time limit known)", "slow (at most 24 h)"), "the default first"
     shut = replace(elsewhere, partitions=(*elsewhere.partitions, gpu("shut", accounts=("others",))))
     for here, wrong, says in (
         (asked, "nosuch", "no partition nosuch here; yours: cpu"),

@@ -30,14 +30,11 @@ def token(found) -> str | None:
     return found.token if found else None
 
 
-def test_the_oldest_goes_first_and_nobody_overtakes_in_a_queue():
+def test_the_oldest_goes_first_and_a_queue_for_one_is_shut_until_evidence_says_it_is_free():
     lab = after(planned(1, "many"), planned(2, "many"), planned(3, "one"))
     assert token(sendable(lab, PROFILE)) == "t1"
     assert token(sendable(lab, PROFILE, closed={"many"})) == "t3"
     assert [item.token for item in submission_queue(lab)] == ["t1", "t2", "t3"]
-
-
-def test_a_queue_for_one_is_shut_until_evidence_says_it_is_free():
     base = (planned(1, "one"), planned(2, "one"))
     for word in (SubmissionStatus.SENDING, SubmissionStatus.UNKNOWN, SubmissionStatus.ACCEPTED):
         assert sendable(after(*base, status(1, word, "7")), PROFILE) is None
