@@ -329,10 +329,9 @@ def _why_refused(submission: SubmissionState, request: Request, now: float | Non
     if request.action == "cancel" or queued or submission.status is SubmissionStatus.WAITING:
         return None
     run = request.run_id or submission.run_ids[0]
-    others = run_numbers([number for number in submission.run_ids if number != run]).lower()
-    return failure(
-        "job-not-waiting" if len(submission.run_ids) > 1 else "not-waiting", run=run, others=others
-    )
+    if others := [number for number in submission.run_ids if number != run]:
+        return failure("job-not-waiting", run=run, others=run_numbers(others).lower())
+    return failure("not-waiting", run=run)
 
 
 def _command(request: Request, job_id: str) -> tuple[Call[None], str]:
