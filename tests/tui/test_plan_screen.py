@@ -4,6 +4,7 @@ import re
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,17 @@ async def test_the_first_frame_of_the_plan_says_what_is_expected(session, painti
         never.set()
     assert any("3:18 to 13:24" in line for line in first) and "at most 2.0" in frames[0]
     assert any(line.endswith("J makes a job for each size.") for line in first)
+
+
+async def test_a_plan_that_was_not_painted_yet_is_not_submitted(session, monkeypatch):
+    async with screens(session, size=(120, 40)) as (app, pilot):
+        with ExitStack() as batches, monkeypatch.context() as patch:
+            patch.setattr(app, "_settle", lambda _, batch: batches.push(batch))  # as on a busy machine
+            await app.show_plan("10.5", session.drafts("10.5"))
+            await app.screen.workers.wait_for_complete()
+            await pilot.press("s")
+            assert not session.requests and "not shown yet" in [*app._notifications][-1].message
+        await press(pilot, "s", then=lambda: app.screen is app.main)
 
 
 async def test_data_that_is_not_there_shows_once_the_cluster_has_answered(session):

@@ -370,7 +370,8 @@ class LabApp(SanitizedApp[int]):
             plan = Plan(self.session, edition, task_id, tuple(drafts), why)
             plan.verdicts = self._verdicts
             screen = PlanScreen(plan, None if task_id == before else before)
-            with self.one_frame(screen):
+            screen.confirms_after = float("inf")  # until it can be seen
+            with self.one_frame(screen, then=lambda: setattr(screen, "confirms_after", Message().time)):
                 await self.push_screen(screen)
             if self.main is not None:
                 self.main.show_frame(self.main.view)

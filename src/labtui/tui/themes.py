@@ -31,6 +31,8 @@ from textual.widget import MountError, Widget
 from labtui.domain.terminal_text import ascii_text, ascii_wanted, inert
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from labtui.tui.messages import ScreenPrompter
 
 
@@ -152,9 +154,10 @@ class SanitizedApp(App[_Result]):
             super().refresh_css(animate)
 
     @contextlib.contextmanager
-    def one_frame(self, screen: Screen[Any]) -> Iterator[None]:
-        """Paint all changes made meanwhile in one frame, after their layout."""
+    def one_frame(self, screen: Screen[Any], then: Callable[[], object] = int) -> Iterator[None]:
+        """Paint all changes made meanwhile in one frame, after their layout; `then` is called with it."""
         held = contextlib.ExitStack()
+        held.callback(then)
         held.enter_context(self.batch_update())
         try:
             yield

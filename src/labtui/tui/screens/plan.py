@@ -10,7 +10,7 @@ from string import ascii_lowercase, digits
 from typing import Any, ClassVar
 
 from rich.text import Text
-from textual import binding, message, on, work
+from textual import binding, on, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.css.query import NoMatches
@@ -50,6 +50,7 @@ class PlanScreen(FramedScreen):
     """A plan to change and submit, in the same frame as the main screen; leaving it submits nothing."""
 
     CSS_PATH, TITLE = STYLES / "plan.tcss", "Plan  "
+    confirms_after = 0.0  # keys that submit are taken from this time on
     BINDINGS: ClassVar[list[binding.BindingType]] = [
         key("s", "send", "Submit", "submit what is shown; an error offers its fix first"),
         key("f", "fix", "Fix", "show what a fix would change, then make it", show=True),
@@ -107,7 +108,6 @@ class PlanScreen(FramedScreen):
         self.set_interval(AGE_EVERY_S, self._read_again)
         table.focus()
         table.move_cursor(row=0, column=1)
-        self.confirms_after = message.Message().time
         if not self.plan.planned and len(self.plan.choices) > 1:
             self.call_after_refresh(self.action_next_form)
 
