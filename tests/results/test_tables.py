@@ -67,22 +67,34 @@ def test_notes_titles_and_citations_name_what_they_are_about():
 
 def test_scatter_is_shown_where_it_is_larger_than_what_printing_hides():
     (row,) = (results := compute_results([run(1, [30.0, 17.8, 18.0, 17.9, 18.1])])).rows
-    assert numbers.uncertainty(row, row.epoch_seconds) == pytest.approx(row.scatter.deviation)
+    assert numbers.shown_bounds(row, row.epoch_seconds).half_width == pytest.approx(row.scatter.deviation)
     told = (numbers.with_uncertainty(row, row.epoch_seconds), readings_table(results).rows[1][2])
     assert told == ("18.0 ±0.2", "18.0 ±0.2")
-    (row,) = compute_results([run(1, [30.0, 17.916])]).rows  # a single epoch has no bar
-    assert numbers.uncertainty(row, Interval.around(17.916, 0.001)) == 0.0
+    (row,) = compute_results([run(1, [30.0, 17.916])]).rows  # a single epoch has no scatter
     assert numbers.with_uncertainty(row, Interval.around(5.0, 0.5)) == "5.00 ±0.50"
+
+
+def test_a_mean_has_one_interval_in_text_table_and_chart_and_its_longer_side_is_not_mirrored():
+    slow, fast = [30, 14.6, 14.7, 14.7], [30, *[4.0] * 30]
+    (row,) = (results := compute_results([run(1, slow), run(1, fast)], images=4000)).rows
+    assert numbers.with_uncertainty(row, row.epoch_seconds) == "4.97 (4.00 to 14.67)"
+    (line,) = csv.DictReader(io.StringIO(csv_text(results)))
+    rates = next(chart for chart in task_charts(results) if chart.key == "throughput").series[0].points
+    for name, value in (("epoch_seconds", row.epoch_seconds), ("throughput", row.throughput)):
+        assert (float(line[f"{name}_lo"]), float(line[f"{name}_hi"])) == (value.lo, value.hi), "as in JSON"
+    assert (rates[0].lo, rates[0].hi) == (row.throughput.lo, row.throughput.hi)
+    (row,) = compute_results([run(1, [30, 4, 4, 4, 4, 40])]).rows
+    assert numbers.with_uncertainty(row, row.epoch_seconds) == "11.2 (0.0 to 27.3)", "no time is below zero"
 
 
 def test_a_ratio_has_the_scatter_of_both_its_times():
     runs = [run(1, [30, 10.0, 10.4, 9.6, 10.0]), run(2, [30, 5.0, 5.2, 4.8, 5.0])]
     results = compute_results(runs, images=50_000)
     one, two = results.rows
-    found = numbers.uncertainty(two, two.speedup, ratio=True)
+    found = numbers.shown_bounds(two, two.speedup, ratio=True).half_width
     shares = [row.scatter.deviation / row.epoch_seconds.value for row in (one, two)]
     assert found == pytest.approx(two.speedup.value * (shares[0] ** 2 + shares[1] ** 2) ** 0.5)
-    assert numbers.uncertainty(one, one.speedup, ratio=True) == 0.0
+    assert numbers.shown_bounds(one, one.speedup, ratio=True) == Interval.exact(1.0)
     line = list(csv.DictReader(io.StringIO(csv_text(results))))[1]
     assert float(line["speedup_hi"]) - two.speedup.value == pytest.approx(found), "as the screens have it"
     factor = float(line["efficiency_hi"]) / float(line["batch_factor"])
@@ -98,7 +110,7 @@ def test_a_half_goes_up_as_in_the_native_charts_of_a_deck_and_a_half_width_is_ne
     """Charts in PowerPoint round the stored number by its decimals; a page's text beside it must not differ."""
     told = {(215.0, 0.5): "215", (215.0, 0.51): "215 ±1", (215.0, 1.3): "215 ±2", (3684.0, 12.0): "3,680 ±20"}
     told |= {(5.3648, 0.01284): "5.36 ±0.02", (9.995, 0.02): "10.0", (9.995, 0.3): "10.0 ±0.3"}
-    assert {pair: numbers.with_half_width(*pair) for pair in told} == told
+    assert {pair: numbers.interval_text(Interval.around(*pair)) for pair in told} == told
     texts = {17.95: "18.0", 10.05: "10.1", 9.995: "10.0", 3675.0: "3,680", 0.63321: "0.633", 0: "0"}
     assert {value: numbers.three_digits(value) for value in texts} == texts
     texts = {0.2355: "23.6 %", 0.3395: "34.0 %", 1 - 0.7645: "23.6 %", -2e-16: "0.0 %"}

@@ -251,7 +251,7 @@ def _news_of_run(
     known = {sample.epoch: sample for sample in epochs}
     for sample in (each for each in new.epochs if known.get(each.epoch) != each):
         of = f"/{new.spec.epochs}" if new.spec.epochs else ""
-        took = numbers.with_half_width(sample.seconds.value, sample.seconds.half_width)
+        took = numbers.interval_text(sample.seconds)
         warmup = ", warm-up" if sample.epoch in measured.warmup_epochs(new) else ""
         line = f"epoch {sample.epoch}{of}  {took} s{warmup}  {numbers.metrics_text(sample.metrics)}"
         yield {"type": "epoch", "run": new.run_id, "sample": sample}, about, (f"{about}  {name}  {line}",)

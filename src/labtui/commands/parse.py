@@ -285,7 +285,7 @@ def _step_text(sample: EpochSample) -> str:
     step = step_seconds(sample)
     if step is None:
         return numbers.ABSENT if sample.ms_per_step is None else f"{sample.ms_per_step:g}"
-    return numbers.with_half_width(1000 * step.value, 1000 * step.half_width)
+    return numbers.interval_text(step.scaled(1000))
 
 
 def _metric_column(values: Sequence[float | None]) -> list[str]:

@@ -236,7 +236,7 @@ def _record(row: ResultRow, fields: dict[str, Any]) -> dict[str, Any]:
             known = numbers.shown_bounds(row, known, ratio=_SCATTERED[name]) if name in _SCATTERED else known
             if name == "karp_flatt" and row.speedup is not None:
                 speedup = numbers.shown_bounds(row, row.speedup, ratio=True)
-                known = laws.karp_flatt(speedup, row.processes) or known
+                known = (speedup.lo > 0 and laws.karp_flatt(speedup, row.processes)) or known
             record |= {f"{name}_lo": known.lo, f"{name}_hi": known.hi}
     record["tuning"], record["notes"] = ", ".join(fields.get("tuning", ())), " ".join(row.notes)
     newest = measured.newest_validated(row.members)

@@ -141,8 +141,8 @@ def is_more(quantity: str, row: ResultRow, than: ResultRow) -> bool:
     if mine is None or its is None:
         return False
     ratio = quantity != "throughput"
-    halves = numbers.uncertainty(row, mine, ratio=ratio) + numbers.uncertainty(than, its, ratio=ratio)
-    return bool(mine.value - its.value > halves)
+    least, most = numbers.shown_bounds(row, mine, ratio=ratio), numbers.shown_bounds(than, its, ratio=ratio)
+    return least.lo > most.hi
 
 
 def _single_sentence(lines: Sequence[ScalingLine], families: Set[str], *, live: bool) -> str:

@@ -4,8 +4,7 @@ Screens, tables, charts and slides all use this module and its columns, so that 
 Files with full precision are made in `export/tables.py`.
 
 The uncertainty is the larger of reading and scatter. *Reading* is what the printed digits leave open (the hard bounds
-of every number). *Scatter* is the standard deviation of the steady epochs. A single epoch has no scatter: the text
-says so, and an error bar appears only where the reading shows in three digits.
+of every number, which also hold the mean of each pooled run). *Scatter* is the standard deviation of the steady epochs.
 """
 
 import itertools
@@ -105,26 +104,18 @@ def clean(text: str, most: int = 200) -> str:
     return "".join(mark if mark.isprintable() else "�" for mark in text[:most])
 
 
-def uncertainty(row: ResultRow, value: Interval, *, ratio: bool = False) -> float:
-    """The half-width of a number that follows from a row's epoch time: the larger of reading and scatter; 0: no bar.
-
-    A `ratio` to the row's baseline has the scatter of both rows.
-    """
-    if ratio and row.is_baseline:
-        return 0.0
-    reading = max(value.hi - value.value, value.value - value.lo)
-    both = (row, row.baseline) if ratio and row.baseline is not None else (row,)
-    scatter = abs(value.value) * math.hypot(*(_scatter_share(each) for each in both))
-    one_epoch = row.scatter is None and not row.from_rate
-    if one_epoch and scatter <= reading < _last_place(value.value) / 2:
-        return 0.0
-    return max(scatter, reading)
-
-
 def shown_bounds(row: ResultRow, value: Interval, *, ratio: bool = False) -> Interval:
-    """A row's number with the wider of its bounds: those of its reading, and those of `uncertainty`."""
-    half = uncertainty(row, value, ratio=ratio)
-    return Interval(value.value, min(value.lo, value.value - half), max(value.hi, value.value + half))
+    """A number that follows from a row's epoch time, with the bounds that are shown: reading or scatter.
+
+    A `ratio` to the row's baseline has the scatter of both rows. A rate has scatter where its time has.
+    """
+    both = (row, row.baseline) if ratio and row.baseline is not None else (row,)
+    share = math.hypot(*(_scatter_share(each) for each in both))
+    time = value if ratio or row.epoch_seconds is None else row.epoch_seconds
+    if share * time.value <= time.half_width or (ratio and row.is_baseline):
+        return value
+    low, high = max(0.0, value.value * (1 - share)), value.value * (1 + share)
+    return Interval(value.value, min(value.lo, low), max(value.hi, high))
 
 
 def bounds_source(row: ResultRow) -> str:
@@ -138,11 +129,6 @@ def bounds_source(row: ResultRow) -> str:
 def _scatter_share(row: ResultRow) -> float:
     known = row.scatter is not None and row.epoch_seconds is not None and row.epoch_seconds.value > 0
     return row.scatter.deviation / row.epoch_seconds.value if known else 0.0  # type: ignore[union-attr]
-
-
-def _last_place(value: float) -> float:
-    """The size of the third significant digit: 0.1 for 13.6, 10 for 3,680."""
-    return 10.0 ** (math.floor(math.log10(abs(value))) - 2) if abs(value) >= 1e-12 else 0.001
 
 
 def three_digits(value: float) -> str:
@@ -213,17 +199,23 @@ def plus_minus(half_width: float, places: int) -> str:
     return f" ±{fixed(half_width, places, ROUND_CEILING)}" if counts else ""
 
 
-def with_half_width(value: float, half_width: float) -> str:
-    """``17.9 ±0.1``: three digits, and the half-width at the last of them."""
-    text = three_digits(value)
+def interval_text(value: Interval) -> str:
+    """``17.9 ±0.1``: three digits, and the half-width at the last of them.
+
+    Where the two sides differ, its bounds: ``4.99 (3.82 to 14.66)``.
+    """
+    text = three_digits(value.value)
     whole, _, decimal = text.replace(",", "").partition(".")
     places = len(decimal) or min(0, 3 - len(whole))
-    return text + plus_minus(half_width, places) if math.isfinite(half_width) else ABSENT
+    below, above = value.value - value.lo, value.hi - value.value
+    if abs(above - below) > 10.0**-places:
+        return f"{text} ({bounds_text(value, text)})"
+    return text + plus_minus(max(below, above), places)
 
 
 def with_uncertainty(row: ResultRow, value: Interval | None) -> str:
     """A row's number in three digits with its uncertainty: ``14.0 ±0.5``. A dash for no number."""
-    return ABSENT if value is None else with_half_width(value.value, uncertainty(row, value))
+    return ABSENT if value is None else interval_text(shown_bounds(row, value))
 
 
 class Column(msgspec.Struct, frozen=True):
