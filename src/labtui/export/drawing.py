@@ -306,7 +306,7 @@ def x_ticks(spec: ChartSpec, xs: Sequence[float]) -> list[tuple[float, str]]:
 
 def y_steps(spec: ChartSpec) -> list[float]:
     """Where y has ticks: in a panel of many every other one."""
-    steps = log_ticks(spec) if spec.y_log else y_ticks(*y_limits(spec))
+    steps = log_ticks(spec) if spec.y_log else y_ticks(*_y_ends(spec))
     return steps[:: 2 if is_panel(spec) and len(steps) > 4 else 1]
 
 
@@ -320,19 +320,26 @@ def thin_ticks(axes: Any) -> None:
             boxes[at] = boxes[at + 1]
 
 
-def y_limits(spec: ChartSpec) -> tuple[float, float]:
-    """The limits of y, from `y_floor` on."""
+def _y_ends(spec: ChartSpec) -> tuple[float, float]:
+    """What y shows, from `y_floor` on; of errors, which differ by little, from just below the least one."""
     points = [point for series in spec.series if series.role != "fit" for point in series.points]
-    low, high = min(p.y for p in points), max(p.y if p.hi is None else p.hi for p in points)
+    low = min(p.y if p.lo is None else min(p.y, p.lo) for p in points)
+    high = max(p.y if p.hi is None else p.hi for p in points)
+    least = min(spec.y_from, charts.y_floor(spec, low))
     if spec.family == "error":  # of its first epochs only the fall
         late = 2 / 3 * max(p.x for p in points)
         high = max(p.y for s in spec.series for p in s.points if p.x > late or p is s.points[-1])
+        least = max(least, low - max(0.005, 0.05 * (high - low)))
+    top = high + 0.06 * (high - max(least, 0.0)) if high > 0 else 1.0
+    return least, min(top, 1.0) if spec.percent and high <= 1 else top
+
+
+def y_limits(spec: ChartSpec) -> tuple[float, float]:
+    """The limits of y: an axis with numbers begins and ends at a tick."""
     if spec.y_log:
         return (ticks := log_ticks(spec))[0], ticks[-1]
-    least = min(spec.y_from, charts.y_floor(spec, min(low, *(p.y if p.lo is None else p.lo for p in points))))
-    top = high + 0.06 * (high - max(least, 0.0)) if high > 0 else 1.0
-    top = min(top, 1.0) if spec.percent and high <= 1 else top
-    if spec.percent or not has_numbers(spec):  # the axis begins and ends at a tick
+    least, top = _y_ends(spec)
+    if spec.percent or not has_numbers(spec):
         least, *_, top = y_ticks(least, top)
     return least * (1.1 if least < 0 else 1.0), top
 
@@ -363,7 +370,7 @@ def log_ticks(spec: ChartSpec) -> list[float]:
 
 
 def y_ticks(low: float, high: float) -> list[float]:
-    """Three to six round numbers, the first at most `low`, the last at least `high`."""
+    """Three to seven round numbers, the first at most `low`, the last at least `high`."""
     from matplotlib.ticker import MaxNLocator
 
     return [float(y) for y in MaxNLocator(nbins=5, steps=[1, 2, 5, 10]).tick_values(low, high)]
