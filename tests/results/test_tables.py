@@ -66,9 +66,8 @@ def test_notes_titles_and_citations_name_what_they_are_about():
 def test_scatter_is_shown_where_it_is_larger_than_what_printing_hides():
     (row,) = (results := compute_results([run(1, [30.0, 17.8, 18.0, 17.9, 18.1])])).rows
     assert numbers.shown_bounds(row, row.epoch_seconds).half_width == pytest.approx(row.scatter.deviation)
-    assert (
-        numbers.with_uncertainty(row, row.epoch_seconds) == readings_table(results).rows[1][2] == "18.0 ±0.2"
-    )
+    shown = numbers.with_uncertainty(row, row.epoch_seconds)
+    assert shown == readings_table(results).rows[1][2] == "18.0 ±0.2"
 
 
 def test_a_mean_has_one_interval_in_text_table_and_chart_and_its_longer_side_is_not_mirrored():
@@ -80,8 +79,8 @@ def test_a_mean_has_one_interval_in_text_table_and_chart_and_its_longer_side_is_
     for key, name in (("epoch-time", "epoch_seconds"), ("throughput", "throughput")):
         value, ends = getattr(row, name), [float(line[f"{name}_{end}"]) for end in ("lo", "hi")]
         assert ends == [value.lo, value.hi] == [marks[key].lo, marks[key].hi], "as in JSON"
-    (row,) = compute_results([run(1, [30, 4, 4, 4, 4, 40])]).rows
-    assert numbers.with_uncertainty(row, row.epoch_seconds) == "11.2 (0.0 to 27.3)", "no time is below zero"
+    (row,) = compute_results([run(1, [30, 4, 4, 4, 4, 40])]).rows  # no time is below zero
+    assert numbers.with_uncertainty(row, row.epoch_seconds) == "11.2 (0.0 to 27.3)"
 
 
 def test_a_ratio_has_the_scatter_of_both_its_times():
@@ -96,9 +95,7 @@ def test_a_ratio_has_the_scatter_of_both_its_times():
     factor = float(line["efficiency_hi"]) / float(line["batch_factor"])
     assert float(line["step_factor_hi"]) == pytest.approx(factor), "what is made from them is as uncertain"
     assert float(line["karp_flatt_lo"]) == pytest.approx(2 / float(line["speedup_hi"]) - 1)
-    assert (
-        "scatter of epochs" in {each.key: " ".join(each.captions) for each in task_charts(results)}["speedup"]
-    )
+    assert any("scatter of epochs" in note for each in task_charts(results) for note in each.captions)
     steady = task_charts(compute_results([run(1, [30, 10.0, 10.01]), run(2, [30, 5.0, 5.01])]))
     assert not any("Error bars" in note for chart in steady for note in chart.captions), "none can be seen"
 
