@@ -76,8 +76,7 @@ def test_recorded_test_only_answers(version):
 ])  # fmt: skip
 def test_words_of_a_site(stderr, key, words, unclear):
     refusal = classify(stderr)
-    assert (refusal.key, refusal.unclear, refusal.wait) == (key, unclear, False)
-    assert words in refusal.sentence
+    assert (refusal.key, refusal.unclear, refusal.wait) == (key, unclear, False) and words in refusal.sentence
     with pytest.raises(RemoteFailure) as told:
         read(submit("/d", "job.slurm", "token", "name", attempt=0), "", stderr, 1)
     assert told.value.sentence == refusal.sentence and isinstance(told.value, SubmitRefused) is not unclear
@@ -95,8 +94,7 @@ def test_words_of_a_site(stderr, key, words, unclear):
     "slurm_load_partitions: Unable to contact slurm controller (connect failure)",
 ])  # fmt: skip
 def test_a_broken_question_is_no_refusal(stderr):
-    refusal = classify(stderr)
-    assert refusal.unclear and not refusal.wait
+    assert (refusal := classify(stderr)).unclear and not refusal.wait
 
 
 REASONS = (FOLDER / "reasons.txt").read_text().split()
@@ -106,8 +104,7 @@ REASONS = (FOLDER / "reasons.txt").read_text().split()
 @pytest.mark.parametrize("reason", REASONS)
 def test_every_reason_is_explained(reason):
     sentence = explain_reason(reason)
-    assert "names the reason" not in sentence and reason not in sentence
-    assert re.search(r"[.!]$", sentence)
+    assert "names the reason" not in sentence and reason not in sentence and re.search(r"[.!]$", sentence)
 
 
 @pytest.mark.parametrize(("reason", "words"), [

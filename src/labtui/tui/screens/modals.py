@@ -305,7 +305,7 @@ def palette(app: LabApp, screen: Screen[Any]) -> Iterator[SystemCommand]:
 def problems_text(app: LabApp) -> Text:
     """All current problems with their hints, failed runs that are missing, incidents, the last export's remarks."""
     page, state, incidents = Text(), app.view_model.state, app.incidents
-    for problem in state.problems:
+    for problem in (*state.problems, *state.stuck):
         page.append(f"! {problem.sentence}\n", style="bold")
         page.append(f"  {problem.hint}\n\n" if problem.hint else "\n")
     connection = state.connection
