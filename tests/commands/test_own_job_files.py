@@ -73,10 +73,10 @@ def test_what_stands_on_the_command_line_of_sbatch_counts(folder, capsys):
     (folder.path / "job.slurm").write_text(JOB.replace("nct_000", "nct_999"))
     assert any("nct_999" in str(each["effect"]) for each in found(capsys, code=1))
     assert not any("nct_999" in str(each["effect"]) for each in found(capsys, "--account", "nct_000", code=0))
+    assert [each["line"] for each in found(capsys, "--account", "nct_998", code=0)] == [0], "no line of it"
     (folder.path / "job.slurm").write_text(JOB.replace("train.py", "ResNet50.py"))
     more = ("--partition", "old", "--dry-run", "--offline", "--force", "a test")
-    (job,) = answer_of(capsys, "submit", "job.slurm", *more)["submissions"]
-    assert job["partition"] == "old"
+    assert answer_of(capsys, "submit", "job.slurm", *more)["submissions"][0]["partition"] == "old"
     for account, told in (("nosuch", [("account", "warning")]), ("nct_000", [])):
         for what in ("job.slurm", "10.5"):
             (row, *_) = answer_of(capsys, "submit", what, "--account", account, *more[2:4])["submissions"]

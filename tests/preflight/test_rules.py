@@ -32,7 +32,7 @@ def test_broken_file_is_named_and_its_fix_changes_nothing_twice(case):
     assert hits, [f.rule for f in look(case, files)]
     for hit in hits:
         lines = files[hit.file].decode("utf-8", "surrogateescape").split("\n")
-        assert 1 <= hit.line <= len(lines) and hit.text == lines[hit.line - 1].rstrip("\r")
+        assert 0 <= hit.line <= len(lines) and hit.text == ["", *lines][hit.line].rstrip("\r")
         assert hit.effect.endswith(".")
         assert hit.severity == (case.severity or RULES[case.rule].severity)
     assert all((hit.fix is not None) == case.fixable for hit in hits)

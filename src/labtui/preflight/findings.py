@@ -386,9 +386,9 @@ def code_of(line: str) -> str:
 
 
 def value_hit(job: JobScript, option: str, effect: str, new: str, *, title: str = "") -> Hit:
-    """A hit for a wrong value of an option; the fix writes `new`, unless the value is from sbatch's command line."""
+    """A hit for a wrong value of an option; the fix writes `new`. Without a line if sbatch's command line has it."""
     if (given := job.last(option)) is None or option in job.given:
-        return Hit(given.line if given else 1, effect)
+        return Hit(0, effect)
     code = code_of(job.lines[given.line - 1])
     head, found, tail = code.rpartition(given.value)
     fixed = head + new + tail + job.lines[given.line - 1][len(code) :]
