@@ -167,7 +167,7 @@ def test_a_run_is_not_sent_again_while_the_same_is_under_way(folder, command):
     assert "same, and is waiting.\n  hint: Cancel it first: `labtui cancel 2`" in command(again, 2).err
 
 
-def test_what_is_done_or_died_of_an_unknown_option_is_not_sent_again_unasked(folder, command):
+def test_what_is_done_or_died_of_an_unknown_option_is_not_sent_again_unasked(folder, command, monkeypatch):
     with open_session(folder.path, start=False) as session:
         one = replace(session.drafts("10.5")[0].runs[0], extra_args=("--foo", "bar"))
         session._journal.change(*finished_run("lt1", "10.5", 1, one, "7", outcome="failed"))
@@ -176,6 +176,10 @@ def test_what_is_done_or_died_of_an_unknown_option_is_not_sent_again_unasked(fol
     err = command(["retry", "1"], 1).err
     assert "ResNet50.py has no option --foo: it ends at once. It has --batch_size, --control," in err
     assert "Nothing was submitted. Correct scripts/ or lab.toml" in err
+    with monkeypatch.context() as patch:
+        patch.setattr("labtui.domain.profile.Profile.node_gpus", 0)
+        err = command(["submit", "10.5", "--again"], 1).err
+        assert "expected time not known" in err and "No change of the plan helps here; to send" in err, err
     with open_session(folder.path, start=False) as session:
         session._journal.change(*finished_run("lt3", "10.5", 3, one, "9"))
     assert "Run 3 is the same again, and is done. Nothing was" in command(["retry", "1"], 1).err
@@ -229,12 +233,8 @@ def test_nothing_is_asked_when_stdin_is_no_terminal_and_a_question_is_wrapped(mo
         assert prompter(LoginQuestion(kind=kind, text="Password:\x1b]0;x\x07", host="h")) is None
     assert "\x1b" not in prompter.unasked
     monkeypatch.setattr(terminal, "window_width", lambda _stream: 40)
-    assert terminal.read_line("The host's key is new. Is this fingerprint correct?") == "yes", (
-        "nothing was read"
-    )
-    assert capsys.readouterr().err == "The host's key is new. Is this\n  fingerprint correct? ", (
-        "in whole words"
-    )
+    assert terminal.read_line("The host's key is new. Is this fingerprint correct?") == "yes"
+    assert capsys.readouterr().err == "The host's key is new. Is this\n  fingerprint correct? "
 
 
 def test_the_command_line_of_the_readme_works_in_a_process_of_its_own(labtui):

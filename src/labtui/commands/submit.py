@@ -104,8 +104,10 @@ def send(lab: OpenLab, args: argparse.Namespace, drafts: list[SubmissionDraft], 
     for text in found:
         say(text)
     if (errors := job_files.errors_of(previews)) and not args.force:
-        what = _what_to_correct(args, drafts[0], errors)
-        say(f"Nothing was submitted. Correct {what}, or override it: --force REASON.")
+        way = f"Correct {_what_to_correct(args, drafts[0], errors)}, or override it"
+        if all(each.lacks_gpus for each in previews):
+            way = "No change of the plan helps here; to send it all the same"
+        say(f"Nothing was submitted. {way}: --force REASON.")
         return 1
     if lab.session.open_elsewhere and any(each.unknown_paths for each in previews):
         say("Not checked on the cluster: the other labtui has no connection now.")

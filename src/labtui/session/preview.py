@@ -42,7 +42,7 @@ class Preview(msgspec.Struct, frozen=True):
 
     `draft` has the queue, GPUs, CPUs and time limit that its script asks for; after an edit of the student's own job
     file, also the runs of that file. `unknown_paths` are remote paths that it needs and that the cluster was not asked
-    about recently: pass them to `Session.look_at`.
+    about recently: pass them to `Session.look_at`. `lacks_gpus`: the cluster has no GPU for this job of a task.
     """
 
     draft: SubmissionDraft
@@ -52,6 +52,7 @@ class Preview(msgspec.Struct, frozen=True):
     gpu_hours: Interval | None
     seconds: Interval | None
     unknown_paths: tuple[str, ...] = ()
+    lacks_gpus: bool = False
 
 
 def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Preview:
@@ -70,6 +71,8 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
     if draft.gpus and not asked.gpus:
         asked = replace(asked, runs=tuple(replace(run, device="cpu", n_gpus=0) for run in draft.runs))
     seconds, gpu_hours = expectation(asked, edition, session.results().measured)
+    if lacks_gpus := draft.form != "own" and asked.gpus > 0 and bool(session.profile.without_gpus):
+        seconds = gpu_hours = None
     task, ours = edition.task(draft.task_id), edition.run_scripts
     checks = task.checks if task is not None else ()
     meant = task is not None and "time-limit" in task.own_runs_check.outcomes  # some tasks want such an end
@@ -96,6 +99,7 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
         gpu_hours=gpu_hours,
         seconds=seconds,
         unknown_paths=unknown,
+        lacks_gpus=lacks_gpus,
     )
 
 
