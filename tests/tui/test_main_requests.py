@@ -98,7 +98,7 @@ async def test_an_own_limit_is_checked_and_a_waiting_run_is_held(filled_session,
         await press(pilot, "H", then=lambda: asked == [(6, True)] and "Hold" in text_of(app))
         full = {"sentence": "No file.", "hint": "See `labtui doctor`."}
         filled_session.feed(lambda state: state.with_submission("lt000000000000000ff1", **full))
-        await until(pilot, lambda: "! No file.\n  See `labtui doctor` (D)." in problems_text(app).plain)
+        await until(pilot, lambda: "! No file.\n  Press D: See `labtui doctor`." in problems_text(app).plain)
         filled_session.feed(lambda state: state.with_submission("lt000000000000000ff1", held=True))
         await until(pilot, lambda: "Release" in text_of(app) and "waiting (held)" in text_of(app))
         await press(pilot, "H", then=lambda: asked[1:] == [(6, False)])

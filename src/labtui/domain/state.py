@@ -208,7 +208,6 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 QUEUE_KEY = "queue"
 """The key of the problem that Slurm's queue does not answer."""
-_DOCTOR = "`labtui doctor`"
 
 
 class PathStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -279,11 +278,9 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def stuck(self) -> tuple[Problem, ...]:
         """Why submissions wait that the cluster cannot store: what the doctor (`D` on the screens) explains."""
-        told = {each.sentence: each.hint for each in self.in_status(SubmissionStatus.WAITING)}
-        hints = {
-            said: hint.replace(_DOCTOR, f"{_DOCTOR} (D)") for said, hint in told.items() if _DOCTOR in hint
-        }
-        return tuple(Problem(key="stuck", sentence=said, hint=hint) for said, hint in hints.items())
+        waiting = self.in_status(SubmissionStatus.WAITING)
+        told = {item.sentence: item.hint for item in waiting if "doctor" in item.hint}
+        return tuple(Problem(key="stuck", sentence=at, hint=f"Press D: {hint}") for at, hint in told.items())
 
     def with_planned(self, submission: SubmissionState, news: Iterable[RunState] = ()) -> LabState:
         """Add or replace a submission, its runs as well: `news` replace those of before; phases follow."""

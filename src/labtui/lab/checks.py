@@ -353,10 +353,9 @@ def _check_data(ctx: _Context, _check: schema.DataCheck) -> Iterator[CheckItem]:
 
 def _reads_data(run: RunState, ctx: _Context) -> bool:
     """Whether a run shows that the data are right; a small one, or one no task plans, may have read other data."""
-    if ctx.evidence.state.mark_of(run) == "small":
-        return False
     planned = {plan.spec.script.rpartition("/")[2] for task in ctx.edition.tasks for plan in task.runs}
-    return ctx.evidence.submission(run).form != "own" or run.spec.script.rpartition("/")[2] in planned
+    own = ctx.evidence.submission(run).form == "own" and run.spec.script.rpartition("/")[2] not in planned
+    return not own and ctx.evidence.state.mark_of(run) != "small"
 
 
 def _check_hand_in(ctx: _Context, check: schema.HandInCheck) -> Iterator[CheckItem]:

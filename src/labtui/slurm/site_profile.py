@@ -241,8 +241,8 @@ def site_profile(
     cpu = next((queue for queue in cpu_queues if queue.partition.default), next(iter(cpu_queues), None))
     picked = None if gpu_queues else _pick(cpu_queues, choices)
     nodes = chosen or (None if gpu_queues else picked or cpu)
-    if picked and picked.partition.gpus == 0:  # no GPU here, so the choice is for CPU jobs
-        cpu = picked
+    # without a GPU here, the choice is for CPU jobs
+    cpu = picked if picked and picked.partition.gpus == 0 else cpu
     cpu_name = cpu.name if cpu else gpu_name
     if cpu and by_qos and not cpu.qos:  # if GPU jobs name a QoS, CPU jobs name the account's default one
         cpu_name = _default_qos(slurm, account)
