@@ -204,7 +204,8 @@ async def test_slurm_s_own_word_stands_below_the_ticket(session):
         assert session.state.choices["jobs"] == "job-per-size", "the next plan begins with it"
         await press(pilot, "i", then=lambda: len(session.requests) == 3)
         session.requests[0][2].set_result(SbatchAnswer())
-        session.requests[2][2].set_exception(errors.RemoteFailure("The line broke.", "Try again."))
+        session.feed(changes.connection("offline", sentence="The line broke."))
+        session.requests[2][2].set_exception(errors.ConnectionLost("The line broke.", "Try again."))
         await until(pilot, lambda: "? Job 3: The line broke.  Try again." in text_of(app))
         refused = SbatchAnswer(key="qos", sentence="No such [QoS].", hint="Ask your teacher.")
         session.requests[1][2].set_result(refused)
@@ -212,7 +213,9 @@ async def test_slurm_s_own_word_stands_below_the_ticket(session):
         assert "e  Edit the job" in text_of(app), "the fix comes first"
         await pilot.press("s")
         await until(pilot, lambda: chooses(app) and "✘ Slurm refuses it: No such [QoS]." in text_of(app))
-        await pilot.press("n", "J", "1", "escape")
+        session.feed(*online())
+        await press(pilot, "n", then=lambda: "○ Slurm was not asked yet. Press i." in text_of(app))
+        await pilot.press("J", "1", "escape")
         screen = await open_plan(app, pilot)
         assert accepts in text_of(app), "the answer about the same job"
         await pilot.press("escape")

@@ -368,6 +368,8 @@ class LabApp(SanitizedApp[int]):
             if isinstance(self.screen, MainScreen):
                 await self.screen.show_note("Opening the plan ...")
             plan = Plan(self.session, edition, task_id, tuple(drafts), why)
+            for asked in [asked for asked, each in self._verdicts.items() if each.error is not None]:
+                del self._verdicts[asked]  # Slurm did not answer
             plan.verdicts = self._verdicts
             screen = PlanScreen(plan, None if task_id == before else before)
             screen.confirms_after = float("inf")  # until it can be seen

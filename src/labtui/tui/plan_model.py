@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain import model, state, tuning
-from labtui.domain.errors import LabError, UsageError
+from labtui.domain.errors import ConnectionLost, LabError, UsageError
 from labtui.domain.model import PROCESS_PER_GPU, JobForm, RunPhase, RunSpec, SubmissionDraft, plural
 from labtui.domain.run import run_numbers
 from labtui.lab.edition import Edition
@@ -277,8 +277,12 @@ class Plan:
 
     @property
     def answers(self) -> list[Verdict | None]:
-        """Slurm's answer for each job; None if it was not asked."""
-        return [self.verdicts.get((draft, self.scripts.get(draft))) for draft in self.drafts]
+        """Slurm's answer for each job; None if it was not asked, or lost with a connection that is back."""
+        online = not self.session.state.connection.lost
+        found = (self.verdicts.get((draft, self.scripts.get(draft))) for draft in self.drafts)
+        return [
+            None if each and online and isinstance(each.error, ConnectionLost) else each for each in found
+        ]
 
     @property
     def checked(self) -> bool:
