@@ -199,6 +199,28 @@ async def test_data_sets_are_a_filter_in_the_colour_and_with_the_mark_they_have_
         assert not app._notifications, "nobody asked for laws now"
 
 
+async def test_the_words_of_a_panel_are_about_its_lines_and_equal_lines_are_one(session):
+    sizes, one = (1, 2, 4, 8), EpochSample(epoch=1, seconds=Interval.exact(9.0))
+    policies = (("--lr_policy", each) for each in ("linear", "naive"))
+    runs = [replace(spec(gpus=n), extra_args=each) for each in policies for n in sizes]
+    session.feed(*finished_runs("10.5", runs), *online())
+    for at, run in enumerate(runs, 1):
+        rates = (0.1 / epoch * (run.n_gpus if at <= len(sizes) else 1) for epoch in range(1, 6))
+        samples = (replace(one, epoch=n, metrics={"learning_rate": rate}) for n, rate in enumerate(rates, 1))
+        session.feed(*(changes.epoch(at, each) for each in samples))
+    async with screens(session, "charts") as (app, pilot):
+        linear, naive = (f"Learning rates reach 0.1{most} and end at 0.02" for most in (" to 0.8", ""))
+        await press(pilot, "5", then=lambda: text(app, "sentence").startswith(linear))
+        await press(pilot, "m", then=lambda: text(app, "sentence") == naive)
+        drawn = pane_of(app).query_one("#chart-training")
+        assert drawn.heading == "naive, the same for 1, 2, 4, 8 GPUs" and len(drawn.spec.measured) == 1
+        assert text(app, "views").endswith("m 2/2 naive")
+        first = "Time of each epoch. Run 1 is the newest of many runs. "
+        whole = replace(chart({1: 1.0}), message="", title=first * 3 + "Run 2 is another one of these")
+        pane_of(app).shown = ShownCharts(name="time", drawn={"time": whole})
+        assert pane_of(app)._sentence().plain == (first * 3).strip(), "no sentence is cut"
+
+
 async def test_a_key_that_has_nothing_to_do_says_why_and_so_does_the_palette(filled_session):
     async with charts(filled_session) as (app, pilot):
         large, line = "Only a larger window shows four charts.", "There is no other line here."

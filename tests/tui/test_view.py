@@ -649,6 +649,8 @@ def test_one_gpu_against_the_cpu_is_the_result_of_its_task():
     view = replace(seen(LabState(runs=runs, submissions=submissions)), task_id="10.4")
     assert [line.run_id for line in view.lines] == [1, 2], "the CPU's run is shown beside the GPU's"
     assert result_parts(view)[:2] == ("15.4", "as fast on one GPU as on the CPU")
+    told = {charts_pane.empty_chart(view, each).message for each in ("speedup", "efficiency")}
+    assert told == {"This task has no runs on several GPUs."}
     first = first_chart(view, view.charts)
     assert first.family == "cpu-gpu" and "times as fast as the CPU" in first.message
     begun = runs_pane.glance_chart(seen(LabState(runs={1: in_epochs(NOW - 9, NOW)})))
@@ -681,6 +683,9 @@ def test_the_chart_beside_the_runs_has_the_selected_one_before_the_others_in_gre
         assert [{point.run for point in each.points} for each in chart.measured] == [{number}]
         assert len(set(others)) >= 2 and {run % 2 for run in others} == {number % 2}, "of its script only"
     one = replace(runs[2], task_id="10.3", phase=RunPhase.DONE)
+    long = replace(in_epochs(*[NOW] * 40, what=spec("net0", 0), task_id="", outcome="completed"), run_id=8)
+    chart = runs_pane.glance_chart(seen(LabState(runs=runs | {8: long}), task_id="", chosen=2))
+    assert chart.x_ticks[-1][0] == max(p.x for each in chart.series for p in each.points) == 2, "as run 2"
     runs = {1: replace(one, run_id=1), 9: replace(one, run_id=9, token="lt9", practice=True)}
     runs[3] = one_run(3, task_id="10.3", phase=RunPhase.QUEUED)
     real = {"form": "cpu", "job_name": "j", "run_ids": (9,), "planned_at": NOW}

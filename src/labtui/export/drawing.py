@@ -3,7 +3,6 @@
 import io
 import logging
 import math
-import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from PIL.PngImagePlugin import PngInfo, putchunk
 
 from labtui.domain.run import mark_words
 from labtui.results import charts, numbers
-from labtui.results.charts import MAX_IN_PANEL, ChartSpec, Look, Point, Series, tell_apart, value_text
+from labtui.results.charts import MAX_IN_PANEL, ChartSpec, Look, Point, Series, value_text
 
 FONT = "Carlito"
 """Shipped with its licence (SIL Open Font Licence); it has the widths of Calibri, which PowerPoint uses."""
@@ -147,7 +146,7 @@ def layers(spec: ChartSpec) -> list[Series]:
 
 def split_lines(spec: ChartSpec) -> list[ChartSpec]:
     """The panels of a chart; in each, lines that are the same are one."""
-    return list(map(without_repeats, charts.split_lines(spec)))
+    return list(map(charts.without_repeats, charts.split_lines(spec)))
 
 
 def is_panel(spec: ChartSpec) -> bool:
@@ -158,18 +157,6 @@ def is_panel(spec: ChartSpec) -> bool:
 def names_panel(spec: ChartSpec, parts: Sequence[ChartSpec]) -> bool:
     """Whether a panel shows its names: not those of the first one, which would squeeze the others."""
     return spec is parts[0] or spec.names != parts[0].names
-
-
-def without_repeats(spec: ChartSpec) -> ChartSpec:
-    """The chart with one line where all are the same; its heading says which ones these are."""
-    lines = spec.measured
-    if len(lines) < 2 or len({tuple((p.x, p.y) for p in each.points) for each in lines}) > 1:
-        return spec
-    sizes = list(dict.fromkeys(each.group or each.name for each in lines))
-    told = tell_apart(sizes if len(sizes) > 1 else [each.name for each in lines])
-    names = re.sub(r" GPUs?(?=,)", "", ", ".join(told))
-    rest = (each for each in spec.series if each not in lines)
-    return replace(spec, series=(*rest, lines[0]), heading=f"{spec.heading}, the same for {names}")
 
 
 def rows_of(parts: Sequence[ChartSpec]) -> int:

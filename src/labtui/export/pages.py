@@ -15,7 +15,7 @@ from labtui.lab.evidence import one_line
 from labtui.lab.run_choice import has_run, results_of, runs_made, runs_of, with_baselines
 from labtui.results import measured, messages, scaling
 from labtui.results.catalogue import accuracy_chart, catalogue, lab_charts, networks
-from labtui.results.charts import ChartSpec, slug, with_log_axes
+from labtui.results.charts import ChartSpec, slug, with_log_axes, without_repeats
 from labtui.results.numbers import PROGRAM, Table, clean, table_of
 from labtui.results.rows import Results, with_rows
 
@@ -335,7 +335,7 @@ def _charts(plan: HandInPage, results: Results) -> Iterable[ChartSpec]:
             found = found or [chart for chart in apart if chart.family == key]
             several = len({chart.model for chart in found}) > 1
             named = (_with_network(chart, plan.models, several=several) for chart in found)
-            found = list(map(drawing.without_repeats, named))
+            found = list(map(without_repeats, named))
             bars = plan.bars and key in AS_BARS
             yield from (with_log_axes(replace(chart, kind="bars")) if bars else chart for chart in found)
 

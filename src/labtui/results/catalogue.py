@@ -83,7 +83,8 @@ def catalogue(results: Results, *, model: str | None = None, repeats: bool = Fal
 def chart_of_run(results: Results, row: ResultRow, number: int, family: str) -> ChartSpec | None:
     """The chart over epochs whose only line with a name is one run's, before others of its model in grey.
 
-    `row` is the run's own. A small run is drawn with small ones. None for a run that has no such chart.
+    `row` is the run's own. Its last epoch ends the axis. A small run is drawn with small ones. None for a run that has
+    no such chart.
     """
     small = row.mark == "small"
     alike = [each for each in results.rows if (each.model, each.mark) == (row.model, row.mark)]
@@ -91,9 +92,13 @@ def chart_of_run(results: Results, row: ResultRow, number: int, family: str) -> 
     for chart in catalogue(with_rows(results, alike), repeats=True):
         mine = [each for each in chart.measured if number in {point.run for point in each.points}]
         if mine and chart.family == family:
+            ends = [run.run.epochs_planned or 0 for run in row.members if run.run_id == number and run.live]
+            last = max([*ends, *(point.x for each in mine for point in each.points)])
             others = [replace(each, role="other") for each in chart.measured if each not in mine]
+            every = (*others, *mine)
+            series = [replace(s, points=tuple(p for p in s.points if p.x <= last)) for s in every]
             heading = f"{specs.FAMILIES[family].title} of run {number}{' (small run)' * small}"
-            return replace(chart, heading=heading, series=(*others, *mine))
+            return replace(chart, heading=heading, series=tuple(series), x_ticks=_epoch_ticks(series))
     return None
 
 
@@ -401,9 +406,12 @@ def _tops_by_policy(runs: Sequence[MeasuredRun], x: str) -> dict[str, dict[int, 
 
 def _over_epochs(family: str, series: Sequence[Series], **fields: Any) -> ChartSpec:
     """A chart with about twelve ticks."""
+    return make_chart(family, series, x_ticks=_epoch_ticks(series), **fields)
+
+
+def _epoch_ticks(series: Sequence[Series]) -> tuple[tuple[float, str], ...]:
     epochs = sorted({point.x for each in series for point in each.points})
-    ticks = tuple((x, f"{x:g}") for x in round_epochs(epochs, 12))
-    return make_chart(family, series, x_ticks=ticks, **fields)
+    return tuple((x, f"{x:g}") for x in round_epochs(epochs, 12))
 
 
 # --------------------------------------------------------------------------- GPU utilisation

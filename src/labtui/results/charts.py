@@ -323,12 +323,17 @@ def looks(lines: Sequence[Series]) -> dict[str, Look]:
     return {line.name: found[line.name] for line in lines}
 
 
+def group_of(line: Series) -> str:
+    """The name of the panel of a line."""
+    return line.group or line.short or line.name
+
+
 def split_lines(spec: ChartSpec, most: int = 12) -> list[ChartSpec]:
     """A chart of too many lines as a panel for each group, with all other lines in grey.
 
     A chart of few lines, or of more than `most` groups, is its only panel.
     """
-    groups = grouped(spec.measured, lambda each: each.group or each.short or each.name)
+    groups = grouped(spec.measured, group_of)
     few = len(spec.measured) <= MAX_LINES or spec.x_axis == "batch" or spec.family in WHOLE_TRAINING
     if spec.kind != "lines" or few or not 1 < len(groups) <= most:
         return [spec]
@@ -339,6 +344,18 @@ def split_lines(spec: ChartSpec, most: int = 12) -> list[ChartSpec]:
         heading = name + (f", {len(mine)} runs" if len(mine) > MAX_IN_PANEL else "")
         found.append(replace(spec, heading=heading, series=(*grey, *mine)))
     return found
+
+
+def without_repeats(spec: ChartSpec) -> ChartSpec:
+    """The chart with one line where all are the same; its heading says which ones these are."""
+    lines = spec.measured
+    if len(lines) < 2 or len({tuple((p.x, p.y) for p in each.points) for each in lines}) > 1:
+        return spec
+    sizes = list(dict.fromkeys(each.group or each.name for each in lines))
+    told = tell_apart(sizes if len(sizes) > 1 else [each.name for each in lines])
+    names = re.sub(r" GPUs?(?=,)", "", ", ".join(told))
+    rest = (each for each in spec.series if each not in lines)
+    return replace(spec, series=(*rest, lines[0]), heading=f"{spec.heading}, the same for {names}")
 
 
 def is_crowded(spec: ChartSpec) -> bool:
@@ -355,13 +372,15 @@ def line_of(spec: ChartSpec | None, *, name: str = "", run: int | None = None) -
 
 def screen_panels(spec: ChartSpec) -> list[ChartSpec]:
     """The panels of a chart of many lines over time, which are shown one after the other; any other chart alone."""
-    return split_lines(spec, most=len(spec.measured)) if is_crowded(spec) else [spec]
+    if not is_crowded(spec):
+        return [spec]
+    return list(map(without_repeats, split_lines(spec, most=len(spec.measured))))
 
 
 def panel_of(spec: ChartSpec, *, name: str = "", run: int | None = None) -> ChartSpec:
     """The panel with the line with this name or this run."""
-    line = spec.measured[line_of(spec, name=name, run=run)] if spec.measured else None
-    return next((each for each in screen_panels(spec) if line in each.measured), spec)
+    group = group_of(spec.measured[line_of(spec, name=name, run=run)]) if spec.measured else ""
+    return next((each for each in screen_panels(spec) if group in map(group_of, each.measured)), spec)
 
 
 def order_of(spec: ChartSpec) -> list[int]:

@@ -278,11 +278,9 @@ class Plan:
     @property
     def answers(self) -> list[Verdict | None]:
         """Slurm's answer for each job; None if it was not asked, or lost with a connection that is back."""
-        online = not self.session.state.connection.lost
+        lost = self.session.state.connection.lost
         found = (self.verdicts.get((draft, self.scripts.get(draft))) for draft in self.drafts)
-        return [
-            None if each and online and isinstance(each.error, ConnectionLost) else each for each in found
-        ]
+        return [v if lost or not isinstance(v and v.error, ConnectionLost) else None for v in found]
 
     @property
     def checked(self) -> bool:

@@ -229,6 +229,11 @@ def first_view(view: View, charts: Sequence[ChartSpec]) -> str:
     return order[0] if view.pending or not shown else min(shown, key=order.index)
 
 
+def can_fill(view: View, name: str) -> bool:
+    """Whether the task's runs, or further own jobs, may have points in a view: those on the CPU have only times."""
+    return name in ("time", "training") or len(sizes_of(view)) > (view.task is not None)
+
+
 def first_chart(view: View, charts: Sequence[ChartSpec]) -> ChartSpec | None:
     """The chart to show first; None while it has no data."""
     return next((each for each in in_turn(view.task, charts) if each.view == first_view(view, charts)), None)

@@ -19,11 +19,11 @@ from labtui.results.messages import without_baseline
 from labtui.results.numbers import bounds_source, bounds_text, percent_text
 from labtui.results.rows import ResultRow, with_rows
 from labtui.tui import format as words
-from labtui.tui.guidance import headline, instead_of_chart, sizes_of, unit_of
+from labtui.tui.guidance import headline, instead_of_chart, unit_of
 from labtui.tui.themes import ANSWER_S, ink, pointer, roles
 from labtui.tui.view import ENDED_BADLY, RunLine, View, planned_sizes
-from labtui.tui.view_model import VIEWS, first_view, in_turn
-from labtui.tui.widgets.frame import Pane, PlainText, clickable, key, left_right, say
+from labtui.tui.view_model import VIEWS, can_fill, first_view, in_turn
+from labtui.tui.widgets.frame import Pane, PlainText, clickable, key, left_right, say, sentences
 from labtui.tui.widgets.log_pane import LogPane, line_text, readable, shorten
 from labtui.tui.widgets.plot import Cursor, draw
 
@@ -40,18 +40,15 @@ def empty_chart(view: View, name: str) -> ChartSpec:
     rows = [row for row in view.charted if row.is_measured and row.program is None]
     lacks = [note for row in rows if name == "throughput" for note in row.notes_about("no throughput")]
     lacks += ["The logs print no accuracy and no loss."] if name == "training" and rows else []
-    lacks += ["Runs on one and on more GPUs fill this view."] if not can_fill(view, name) and rows else []
+    few = "Runs on one and on more GPUs fill this view."
+    few = "This task has no runs on several GPUs." if plans else few
+    lacks += [few] if not can_fill(view, name) and rows else []
     waits = "This program prints times only." if timed else "".join(lacks[:1]) or instead_of_chart(view)
     spec = make_chart(family.key, (), counted=unit_of(view), message=waits, x_label=x_label)
     epochs = {each.epochs for each in plans}
     if spec.x_axis == "epochs" and epochs:
         return replace(spec, x_ticks=tuple((float(at), f"{at}") for at in sorted({1, *epochs})))
     return with_sizes(spec, planned_sizes(view.task))
-
-
-def can_fill(view: View, name: str) -> bool:
-    """Whether the task's runs, or further own jobs, may have points in a view: those on the CPU have only times."""
-    return name in ("time", "training") or len(sizes_of(view)) > (view.task is not None)
 
 
 def is_panel_of(panel: ChartSpec, name: str) -> bool:
@@ -64,8 +61,7 @@ class ChartView(widget.Widget, can_focus=False):
 
     spec: reactive[ChartSpec | None] = reactive(None)
     cursor: reactive[Cursor] = reactive(Cursor())
-    heading: reactive[str] = reactive("")
-    """The heading above the chart; "" for none."""
+    heading: reactive[str] = reactive("")  # above the chart; "" for none
     chosen: reactive[bool] = reactive(False)
 
     def show(self, spec: ChartSpec | None) -> None:
@@ -382,18 +378,23 @@ class ChartsPane(Pane, containers.Container, can_focus=True):
         right, names, name = Text(), shown.groups, shown.group
         if names:
             filtered = f"{names.index(name) + 1}/{len(names)}" if name in names else "Filter"
-            free = self.size.width - left.cell_len - len(filtered) - 4
+            name, free = name.split(", the same ")[0], self.size.width - left.cell_len - len(filtered) - 4
             filtered += f" {words.shortened(name, free)}" if name and free >= min(8, cell_len(name)) else ""
             right = ink("m ", f"bold {styles.busy}").append(filtered, styles.soft)
         return left_right(left, right, self.size.width)
 
     def _sentence(self) -> Text:
         view, spec = self.view, self.shown.spec
+        if spec is not None and self.shown.panels[1:]:  # a panel has the words of a chart of its lines alone
+            makes = [make for name, make in view.by_line.items() if is_panel_of(spec, name)]
+            alone = (each for make in makes for each in map(specs.without_repeats, make()))
+            same = (c for c in alone if c.family == spec.family and len(c.measured) == len(spec.measured))
+            spec = next(same, replace(spec, message=""))
         if spec is not None:
             compares = self.shown.name in ("speedup", "efficiency") and not self._only
             notes = spec.notes if spec.over_time else without_baseline(view.charted) if compares else ()
             said = " ".join([(spec.message or spec.title) + "." * bool(notes), *notes])
-            return ink(said.replace("Hollow:", "Hollow or ↑:"), "bold")
+            return ink(sentences(said.replace("Hollow:", "Hollow or ↑:"), self.size.width, 2), "bold")
         empty = self._empty(view, self.shown.name) if view.charts else None
         return ink((empty.message if empty else headline(view)) or VIEWS[self.shown.name], "bold")
 
