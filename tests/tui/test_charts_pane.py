@@ -205,8 +205,8 @@ async def test_the_words_of_a_panel_are_about_its_lines_and_equal_lines_are_one(
     runs = [replace(spec(gpus=n), extra_args=each) for each in policies for n in sizes]
     session.feed(*finished_runs("10.5", runs), *online())
     for at, run in enumerate(runs, 1):
-        rates = (0.1 / epoch * (run.n_gpus if at <= len(sizes) else 1) for epoch in range(1, 6))
-        samples = (replace(one, epoch=n, metrics={"learning_rate": rate}) for n, rate in enumerate(rates, 1))
+        first = 0.1 * (run.n_gpus if at <= len(sizes) else 1)
+        samples = (replace(one, epoch=n, metrics={"learning_rate": first / n}) for n in range(1, 6))
         session.feed(*(changes.epoch(at, each) for each in samples))
     async with screens(session, "charts") as (app, pilot):
         linear, naive = (f"Learning rates reach 0.1{most} and end at 0.02" for most in (" to 0.8", ""))

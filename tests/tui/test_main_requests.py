@@ -329,7 +329,9 @@ async def test_the_doctor_shows_what_it_finds_and_closes(filled_session, monkeyp
     async with screens(filled_session, size=(80, 24)) as (app, pilot):
         await press(pilot, "D", then=lambda: "2 wrong" in text_of(app))
         assert app.screen.query_one(".page").size.width == 76 and "Doctor: The check was cut" in text_of(app)
-        assert "Login: me on h by publickey." in text_of(app) and "[bold]cifar[/] does not" in text_of(app)
+        shown = text_of(app)
+        assert shown.index("[bold]cifar[/] does not") < shown.index("✔ Login: me on h by publickey.")
+        assert "\n│   lab.toml)." in shown, "below the text, not below the sign"
         for title in ("Keys here", "Doctor"):
             await pilot.press("question_mark")
             await until(pilot, lambda title=title: str(app.screen.title).split(":")[0] == title)

@@ -353,7 +353,15 @@ async def test_a_pane_opens_with_what_is_there(filled_session, monkeypatch):
 
 async def test_waiting_and_pending_are_explained(session):
     session.feed(planned("lt0", "10.5", 2, spec(), held=True), planned("lt1", "10.5", 1, spec()), *online())
-    async with screens(session) as (app, pilot):
+    async with screens(session, "runs") as (app, pilot):
+        said = {"sentence": "The disk is full.", "hint": "See Quota in `labtui doctor`."}
+        session.feed(lambda state: state.with_submission("lt1", **said))
+        app.choose_run(1)
+        await until(pilot, lambda: "The disk is full. See Quota in `labtui doctor`." in flat(app))
+        await pilot.resize_terminal(80, 24)
+        await until(pilot, lambda: "D  Check the cluster  Run 1 waits. The disk is full." in text_of(app))
+        await pilot.resize_terminal(120, 40)
+        session.feed(lambda state: state.with_submission("lt1", sentence="", hint=""))
         await until(pilot, lambda: "Run 1 waits. Sent as soon as the queue takes another" in text_of(app))
         pending = {"slurm_state": "PENDING", "reason": "Resources", "start_estimate": 9_600}
         session.feed(changes.refreshed(NOW, 9_000.0))  # its clock is far from ours

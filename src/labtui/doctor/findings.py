@@ -106,7 +106,8 @@ def worst_status(checks: Sequence[Check]) -> Status:
     return "problem" if "problem" in found else "warning" if "warning" in found else "ok"
 
 
-SIGNS: Mapping[Status, str] = {"ok": "✔", "warning": "!", "problem": "✘", "skipped": "–"}
+SIGNS: Mapping[Status, str] = {"problem": "✘", "warning": "!", "skipped": "–", "ok": "✔"}
+"""The signs of the checks, the worst first."""
 
 
 def summary(checks: Sequence[Check]) -> str:

@@ -95,8 +95,7 @@ def chart_of_run(results: Results, row: ResultRow, number: int, family: str) -> 
             ends = [run.run.epochs_planned or 0 for run in row.members if run.run_id == number and run.live]
             last = max([*ends, *(point.x for each in mine for point in each.points)])
             others = [replace(each, role="other") for each in chart.measured if each not in mine]
-            every = (*others, *mine)
-            series = [replace(s, points=tuple(p for p in s.points if p.x <= last)) for s in every]
+            series = [replace(s, points=tuple(p for p in s.points if p.x <= last)) for s in (*others, *mine)]
             heading = f"{specs.FAMILIES[family].title} of run {number}{' (small run)' * small}"
             return replace(chart, heading=heading, series=tuple(series), x_ticks=_epoch_ticks(series))
     return None

@@ -372,9 +372,7 @@ def line_of(spec: ChartSpec | None, *, name: str = "", run: int | None = None) -
 
 def screen_panels(spec: ChartSpec) -> list[ChartSpec]:
     """The panels of a chart of many lines over time, which are shown one after the other; any other chart alone."""
-    if not is_crowded(spec):
-        return [spec]
-    return list(map(without_repeats, split_lines(spec, most=len(spec.measured))))
+    return [*map(without_repeats, split_lines(spec, most=len(spec.measured)))] if is_crowded(spec) else [spec]
 
 
 def panel_of(spec: ChartSpec, *, name: str = "", run: int | None = None) -> ChartSpec:

@@ -174,8 +174,9 @@ def why_it_waits(view: View, line: RunLine | None) -> str:
     if line is None or submission is None or line.phase not in waits or line.cancelling:
         return ""
     job = submission.job
-    if job is None:  # the note line already says what waits in the submission queue
-        return waits_for(view, submission) if submission not in submission_queue(view.state) else ""
+    if job is None:  # that it waits is said elsewhere
+        told = f"{submission.sentence} {submission.hint}".strip()
+        return told if submission in submission_queue(view.state) else waits_for(view, submission)
     if job.phase is JobPhase.QUEUED and line.phase is RunPhase.QUEUED:
         from labtui.slurm.states import reason_words
 

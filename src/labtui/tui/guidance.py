@@ -205,8 +205,9 @@ def _while_running(view: View) -> NextStep:
     reason = words.live_reason(view)
     held = [each.run_id for each in view.pending if each.submission is not None and each.submission.held]
     if len(held) == len(view.pending):
-        said = f"{run_numbers(held)}: held. Press H to release."
-        return NextStep("Release the runs", said, "pane('runs')")
+        return NextStep("Release the runs", f"{run_numbers(held)}: held. Press H to release.", "pane('runs')")
+    if any("`labtui doctor`" in each.submission.hint for each in view.pending if each.submission is not None):
+        return NextStep("Check the cluster", words.waiting_text(view), "doctor")
     if failed := [line for line in failed_runs(view) if line.phase is RunPhase.FAILED]:
         return _run_again(view, failed)
     going, meanwhile = {each.run_id for each in view.pending}, f"Meanwhile {reason[0].lower()}{reason[1:]}"
@@ -347,8 +348,7 @@ def title_remark(view: View) -> str:
     run = next((each for each in view.lines if each.word == line.word), None)  # none: ending, cancelling
     if run is None or line.live not in TRAINING or line.word != line.live:
         return ""
-    ran = run.took_s or 0.0
-    told = f" for {clock_span(ran)}" if ran >= 1 else ""
+    told = f" for {clock_span(run.took_s)}" if run.took_s and run.took_s >= 1 else ""
     return f"{told} (run {run.run_id})" if len(view.lines) > 1 else told
 
 

@@ -423,14 +423,16 @@ class DoctorScreen(TextScreen):
         self._under_way = False
         app.call_later(self.show)
 
-    def _page(self) -> Text:
-        """A summary of the checks, then each with its sign, sentence and fix."""
+    def _page(self) -> Table:
+        """A summary of the checks, then each with its sign, sentence and fix: first what is wrong."""
         checks, styles = self._checks, themes.roles(self.app)
         first = "Checking ..." if self._under_way else summary(checks)
-        page = Text().append(first, f"bold {_role(worst_status(checks), styles)}")
-        for check in checks:
-            page.append(f"\n{SIGNS[check.status]} {check.title}: ", _role(check.status, styles))
-            page.append(f"{check.sentence}").append(f"\n  → {check.fix}" if check.fix else "", styles.warn)
+        page = Table.grid(padding=(0, 1))
+        page.add_row("", Text(first, f"bold {_role(worst_status(checks), styles)}"))
+        for check in sorted(checks, key=lambda each: [*SIGNS].index(each.status)):
+            role, fix = _role(check.status, styles), f"\n→ {check.fix}" if check.fix else ""
+            said = Text().append(f"{check.title}: ", role).append(check.sentence).append(fix, styles.warn)
+            page.add_row(Text(SIGNS[check.status], role), said)
         return page
 
 

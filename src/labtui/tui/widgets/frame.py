@@ -436,7 +436,7 @@ def _note(screen: FramedScreen, step: NextStep, styles: Roles, width: int) -> Te
     """The line above the footer: a problem, else what waits; at its end the export."""
     severity, text = status_line(screen.view)
     role = {"error": styles.bad, "warning": styles.warn}.get(severity, styles.soft)
-    width -= 2
+    width, text = width - 2, "" if text == step.reason else text  # the card says it
     line = ink(f"{'! ' if severity else ''}{sentences(text, width)}", role)
     # Without the rail, the next step is shown here, unless a failed run's card says it.
     if not text and not screen.has_class("-rail") and (step.reason or "retry_run" not in step.action):
