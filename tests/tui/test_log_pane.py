@@ -46,11 +46,9 @@ async def test_the_title_says_where_the_search_stands_and_how_it_goes_on(filled_
         app.choose_run(2)
         await until(pilot, lambda: "Run 2" in title(app) and "14 lines" in title(app))
         await until(pilot, lambda: re.search(r"(?s)warm-up *\n.* 13.6 s *\n", text_of(app)))
-        filled_session.feed(
-            changes.planned("no", {9: spec()}), changes.status("no", "refused", "No such QoS.")
-        )
+        filled_session.feed(changes.planned("no", {9: spec()}), changes.status("no", "refused", "No [QoS]."))
         app.choose_run(9)
-        await until(pilot, lambda: "This run has no log. No such QoS." in text_of(app))
+        await until(pilot, lambda: "This run has no log. No [QoS]." in text_of(app))
         app.go_to_task("10.1")
         await until(pilot, lambda: "needs no run" in text_of(app) and "What a run prints" not in text_of(app))
 

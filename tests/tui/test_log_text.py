@@ -42,10 +42,7 @@ def test_a_short_view_begins_after_the_lines_about_the_job_and_an_error_keeps_it
     path.write_text(f"{path.read_text()}:::MLLOG {{}}\nEpoch 1/5\n")
     text.refresh()
     assert shown(text) == ["Epoch 1/5"] and text.number(0) == 5
-    for line in (
-        "error: Out of memory with a global batch of 6000 on 1 replica(s)",
-        "error: Out of memory: 6000",
-    ):
+    for line in "error: Out of memory with a batch of 6000 on 1 replica(s)", "error: Out of memory: 6000":
         assert "".join(tail_view.kept_parts(line, 26)).startswith("error: Out of memory")
 
 

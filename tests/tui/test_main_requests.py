@@ -272,9 +272,7 @@ async def test_a_failed_run_says_what_to_do(session):
         await until(pilot, lambda: isinstance(app.screen, PlanScreen) and "10.5  1, 2 and" in text_of(app))
         assert [row.spec.per_gpu_batch for row in app.screen.plan.rows] == [2048] * 3  # type: ignore[attr-defined]
         await pilot.press("escape")
-        await until(
-            pilot, lambda: app.screen is app.main and app.view.task_id == "10.7", "where R was pressed"
-        )
+        await until(pilot, lambda: app.screen is app.main and app.view.task_id == "10.7")
 
 
 async def test_the_export_says_that_it_goes_on_and_what_it_wrote(filled_session, monkeypatch):

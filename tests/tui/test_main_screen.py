@@ -363,11 +363,9 @@ async def test_waiting_and_pending_are_explained(session):
         await pilot.resize_terminal(120, 40)
         session.feed(lambda state: state.with_submission("lt1", sentence="", hint=""))
         await until(pilot, lambda: "Run 1 waits. Sent as soon as the queue takes another" in text_of(app))
-        pending = {"slurm_state": "PENDING", "reason": "Resources", "start_estimate": 9_600}
+        why = {"slurm_state": "PENDING", "reason": "Resources", "start_estimate": 9_600}
         session.feed(changes.refreshed(NOW, 9_000.0))  # its clock is far from ours
-        session.feed(
-            changes.accepted("lt1", "77", NOW), fed.observed("lt1", "77", JobPhase.QUEUED, **pending)
-        )
+        session.feed(changes.accepted("lt1", "77", NOW), fed.observed("lt1", "77", JobPhase.QUEUED, **why))
         await until(pilot, lambda: "Run 1 is queued. Slurm expects it to start in about 10:00." in flat(app))
         assert "Job 77 is queued. Resources: " in flat(app) and "GPU-h" not in flat(app)
         assert instead_of_chart(app.view).startswith("Run 1 is queued. Slurm expects it to start in about")
@@ -429,8 +427,6 @@ async def test_the_page_of_problems_does_not_speak_for_the_runs(session):
         session.feed(lambda state: replace(state, runs={**state.runs, 1: replace(over, run_id=1), 2: over}))
         await until(pilot, lambda: "! Runs 2, 9 were cancelled." in text_of(app))
         assert ": press R to run them again." in text_of(app), "there is nothing to see"
-        session.feed(
-            lambda state: state.with_submission(never.token, cancelling=True)
-        )  # as the student asked
+        session.feed(lambda state: state.with_submission(never.token, cancelling=True))  # as was asked
         await until(pilot, lambda: "! Run 9 was cancelled." in text_of(app))
         assert instead_of_chart(app.view) == "No run has a time that counts yet."

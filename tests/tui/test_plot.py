@@ -265,11 +265,8 @@ def test_bars_end_within_a_cell_and_have_sizes_and_names_below_and_the_chosen_on
     spec = chart(dict.fromkeys(names, 5.0), kind="bars")
     rows = rows_of(replace(spec, x_axis="names", x_ticks=tuple(names.items())), 80, 16)
     assert all(name in "\n".join(rows[14:]) for name in names.values()), "on two rows"
-    own = dict(
-        enumerate(
-            ["keras_mlp", "torch_mlp, nap 0.5", "torch_mlp, nap 0.2", "wrongacct", "torch_mlp, nap 0.1"]
-        )
-    )
+    jobs = ("keras_mlp", "torch_mlp, nap 0.5", "torch_mlp, nap 0.2", "wrongacct", "torch_mlp, nap 0.1")
+    own = dict(enumerate(jobs))
     five = replace(chart(dict.fromkeys(own, 5.0), kind="bars"), x_axis="names", x_ticks=tuple(own.items()))
     for width in range(50, 130, 5):
         text = "\n".join(rows_of(five, width, 16)[14:])

@@ -42,9 +42,7 @@ class Student:
             assert self.writing(), "what is typed after the key is text, also in another task"
             await self.at(task)
             said = [each.message for each in self.app._notifications if each.message.startswith("Now task ")]
-            assert number or task == "10.7" or said[-1:] == [f"Now task {task}, question 1."], (
-                "where the text goes"
-            )
+            assert number or task == "10.7" or said[-1:] == [f"Now task {task}, question 1."]
             await self.pilot.press(str(number))
 
     def writing(self) -> bool:

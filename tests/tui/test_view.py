@@ -190,10 +190,7 @@ def test_an_ended_job_whose_log_is_not_read_is_not_running():
     killed = sent(JobPhase.FINISHED, slurm_state="OUT_OF_MEMORY")
     full = seen(LabState(runs={1: run}, submissions={"lt1": killed}))
     assert full.runs[1].word == "failed: node memory", "Slurm counts the node's memory, not a GPU's"
-    for cpus, advice in (
-        (20, "Raise --cpus-per-task, as"),
-        (80, "It has all CPUs of a node: keep fewer images"),
-    ):
+    for cpus, advice in (20, "Raise --cpus-per-task, as"), (80, "It has all CPUs of a node: keep fewer"):
         on_mn5 = seen(LabState(runs={1: run}, submissions={"lt1": replace(killed, cpus=cpus)}))
         on_mn5 = replace(on_mn5, profile=load_profile("mn5"))
         assert advice in error_card(on_mn5, on_mn5.runs[1], ROLES, 120).plain
@@ -259,11 +256,7 @@ def test_the_time_left_goes_down_inside_an_epoch_and_is_at_most_what_the_job_has
         cut = replace(tight, connection=ConnectionState(status="offline", sentence="Cut.", since=NOW + 0.25))
         for at in (1, 2, 9):
             later = seen(cut, now=NOW + at)
-            told = (
-                words.limit_warning(later.runs[1], later),
-                later.runs[1].left_s,
-                later.runs[1].took_s,
-            )
+            told = (words.limit_warning(later.runs[1], later), later.runs[1].left_s, later.runs[1].took_s)
             assert told == (warning, min(0.75, limit - 100.25), 100.25), "no forecast while nothing is read"
         stuck = seen(tight, now=NOW + 11)
         assert words.limit_warning(stuck.runs[1], stuck) == "", "an epoch that is overdue foretells nothing"
@@ -412,9 +405,7 @@ def test_runs_that_are_held_are_what_is_to_be_done_and_failed_ones_say_each_thei
     card = error_card(told, told.runs[3], ROLES, 90).plain
     assert "Run 3 never started.\n  Run 1 of the same job failed: node failure." in card and "7" not in card
     full = TaskCheck(task_id="10.5", status="done", items=(CheckItem("", kind="runs"),), missing="")
-    assert not guidance.remedy(replace(told, checks={"10.5": full}), told.runs[3]).label, (
-        "others did its work"
-    )
+    assert not guidance.remedy(replace(told, checks={"10.5": full}), told.runs[3]).label, "others ran"
     (other, own) = (log_pane.read_as(replace(told, chosen=number), "out") for number in (3, 1))
     assert (other, own) == ({9: "run 1  error"}, {9: "error"}), "of the run it ended"
     assert selected(told.state) == 1, "the run that failed"
@@ -607,9 +598,7 @@ def test_no_state_is_cut_batches_that_differ_are_shown_and_what_no_log_tells_is_
     columns, rows = table_of(seen(LabState(runs=runs)), ROLES, width)
     titles = [column.title for column in columns]
     assert sum(column.width + 2 for column in columns) <= width and "images/s" in titles
-    assert {str(row[-1]) for row in rows.values()} == {f"{failed}out of memory", f"{failed}time limit"}, (
-        "alike"
-    )
+    assert {str(row[-1]) for row in rows.values()} == {f"{failed}out of memory", f"{failed}time limit"}
     assert [str(row[titles.index("per GPU")]) for row in rows.values()] == ["65,536", "2,048"]
     runs = {number: one_run(number, replace(spec(), unknown=("n_gpus",))) for number in (1, 2)}
     assert "gpus" not in {column.key for column in table_of(seen(LabState(runs=runs)), ROLES, width)[0]}
@@ -637,9 +626,7 @@ def test_one_gpu_against_the_cpu_is_the_result_of_its_task():
     untold = replace(seen(LabState(runs={1: untold}, submissions=submissions)), task_id="10.3")
     assert (*result_parts(untold)[:2], untold.charted[0].label) == ("215 s", "an epoch", "ResNet50")
     other = replace(runs[1], run_id=9, token="lt9", spec=replace(runs[1].spec, model="torch_mlp"))
-    sent = submissions | {
-        "lt9": replace(submissions["lt1"], token="lt9", run_ids=(9,), job_file="mine.slurm")
-    }
+    sent = submissions | {"lt9": replace(submissions["lt1"], token="lt9", run_ids=(9,), job_file="a.slurm")}
     for told, of in ({9: other}, "torch_mlp, not ResNet50"), ({1: runs[1], 9: other}, "ResNet50"):
         view = seen(LabState(runs=told, submissions=sent), task_id="10.3")
         assert result_parts(view)[1] == f"an epoch on the CPU ({of})", "the plan's network comes first"
@@ -785,9 +772,7 @@ def test_a_failed_run_is_told_while_others_of_its_task_go_on():
     model = model_of(ended := replace(state, runs={1: done, 2: replace(done, run_id=2)}))
     assert model.view().run_id == 1, "the first row"
     model = model_of(replace(state, runs={1: done, 2: replace(going, run_id=2)}))
-    assert model.view().run_id == 2 and (setattr(model, "state", ended), model.view().run_id)[1] == 2, (
-        "it stays"
-    )
+    assert model.view().run_id == 2 and (setattr(model, "state", ended), model.view().run_id)[1] == 2
     for runs, label in (({3: waits}, "Watch the runs"), ({1: going}, "Watch the log")):
         state = replace(view.state, runs=runs, submissions={})
         assert next_step(replace(begun, checks=over, state=state)).label == label
@@ -910,9 +895,7 @@ def test_what_a_log_says_of_the_whole_training_stands_beside_the_chart():
     tuned = replace(run.spec, model="ResNet50, wide", arguments=("--lr-policy", "linear"))
     state = LabState(runs={1: replace(view.state.runs[1], task_id="2", spec=tuned)})
     study = replace(seen(state), edition=load_edition("thesis-2019"), task_id="2")
-    assert headline(study) == "Top-1 accuracy in validation: 70.9 % at a global batch of 2,048", (
-        "the chart's title"
-    )
+    assert headline(study) == "Top-1 accuracy in validation: 70.9 % at a global batch of 2,048"
     for each, column in ((view, "speedup"), (study, "accuracy")):
         assert column in {shown.key for shown in table_of(each, ROLES, 120)[0]}
 
@@ -968,9 +951,7 @@ def test_of_two_networks_the_larger_speedup_is_the_number():
     assert (number, said) == ("3.0", "as fast with 4 GPUs as with one (ResNet152)")
     runs = measured(*large).runs.items()
     mixed = {n: replace(each, spec=replace(each.spec, batch_size=4096)) for n, each in runs}
-    assert result_parts(seen(LabState(runs=mixed)))[0] == "", (
-        "a speedup over another batch per GPU is in doubt"
-    )
+    assert result_parts(seen(LabState(runs=mixed)))[0] == "", "its batch per GPU is another"
     rates = {n: replace(each, framework="pytorch", images=32768) for n, each in runs}  # whole batches only
     assert result_parts(seen(LabState(runs=rates)))[1] == "as many images per second on 4 GPUs as on one"
     assert runs_pane.notes_of(seen(LabState(runs=rates))) == "", "the epochs have the same images"
