@@ -206,7 +206,7 @@ def _while_running(view: View) -> NextStep:
     held = [each.run_id for each in view.pending if each.submission is not None and each.submission.held]
     if len(held) == len(view.pending):
         return NextStep("Release the runs", f"{run_numbers(held)}: held. Press H to release.", "pane('runs')")
-    if any("`labtui doctor`" in each.submission.hint for each in view.pending if each.submission is not None):
+    if view.state.stuck:
         return NextStep("Check the cluster", words.waiting_text(view), "doctor")
     if failed := [line for line in failed_runs(view) if line.phase is RunPhase.FAILED]:
         return _run_again(view, failed)
