@@ -24,7 +24,7 @@ async def until(pilot: Pilot[Any], condition: Callable[[], Any], what: str = "")
     begun = time.monotonic()
     while (waited := time.monotonic() - begun) < LIMIT_S:
         await pilot.pause()
-        if not pilot.app._batch_count and condition():  # else the next frame is not there yet
+        if (pilot.app._exit or not pilot.app._batch_count) and condition():  # else a frame is yet to come
             return
         # A thread of the app may have to finish first, and checking the condition competes with it for the processor.
         await asyncio.sleep(min(0.005 + waited / 8, 0.2))
@@ -53,7 +53,7 @@ async def come_to(pilot: Pilot[Any], condition: Callable[[], Any], what: str) ->
     begun = time.monotonic()
     while (waited := time.monotonic() - begun) < CLUSTER_LIMIT_S:
         await pilot.pause(min(0.2 + waited / 10, 1.0))
-        if not pilot.app._batch_count and condition():  # else the next frame is not there yet
+        if (pilot.app._exit or not pilot.app._batch_count) and condition():  # else a frame is yet to come
             return
     raise AssertionError(f"it never came to: {what}\n{text_of(pilot.app)}")
 
