@@ -45,8 +45,7 @@ def test_the_precise_reading_carries_intervals_and_the_same_numbers_as_the_rows(
 
 
 def test_every_chart_has_its_own_key_and_finite_marks_within_its_limits():
-    results = compute_results([*read_logs(*BOTH), *read_logs(*CPU_GPU)])
-    charts = lab_charts(results)
+    charts = lab_charts(compute_results([*read_logs(*BOTH), *read_logs(*CPU_GPU)]))
     named = {f"{key}-ResNet50" for key in (*KEYS, "cpu-gpu", "laws")}
     assert {*KEYS, *named, "efficiency-loss", "laws-ResNet152"} < set(by_key(charts))
     for chart in charts:

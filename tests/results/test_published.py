@@ -307,10 +307,9 @@ def test_the_three_charts_of_a_study():
     assert drawn == [dict(zip(names, range(5), strict=True))] * 2, "one colour for a policy"
     assert {(p.metric, p.line) for series in batch.series for p in series.points} == {("val_top1", 89)}
     rates = charts["learning-rate"]
-    assert rates.y_log
     (line,) = (each for each in rates.series if each.name == "ResNet50 · linear · 32 GPUs")
     assert [p.y for p in line.points] == pytest.approx([1.6, 1.6, 1.6, 0.16, 0.016, 0.0016, 0.0016])
-    assert len([*chain(*line_pieces(rates, line))]) == len(line.points) + 3, "it jumps three times"
+    assert rates.y_log and len([*chain(*line_pieces(rates, line))]) == len(line.points) + 3, "it jumps thrice"
     falls = replace(line, points=tuple(Point(x=at, y=1 / at) for at in (1, 2, 3)))
     assert len([*chain(*line_pieces(rates, falls))]) == 5, "as one that stays for some epochs"
     assert "accuracy" not in charts and "epochs, GPU-h" in short_report(study_results())
@@ -326,7 +325,9 @@ def test_the_three_charts_of_a_study():
     assert over.x_label == "GPUs" and over.message.endswith("1,024: 74.7 % on eight GPUs, 74.8 % on 32 GPUs")
     assert [(point.x, point.label) for point in over.series[0].points] == [(8, "74.7 %"), (32, "74.8 %")]
     assert not {"learning-rate", "error"}.intersection(c.key for c in catalogue(compute_results([steady])))
-    row = RUNS[0]["rows"][0]
+    row, kinds = RUNS[0]["rows"][0], enumerate(("naive", "linear", "gradual"), 9)
+    told = [replace(run_of(RUNS[0] | {"policy": name}, row), run_id=n) for n, name in kinds]
+    assert [each.first_run for each in compute_results(told).rows] == [9, 10, 11], "as they were run"
     twice = [replace(run_of(RUNS[0], row | {"top1": 88 - n}), run_id=n, task_id="8") for n in (8, 25)]
     twice[0].run.epochs[0].metrics["learning_rate"] = 0.0  # has no place on a logarithmic axis
     error, rates, batch = (each for each in catalogue(compute_results(twice)) if each.view == "training")

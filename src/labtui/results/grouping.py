@@ -16,7 +16,7 @@ import msgspec
 from labtui.domain.model import Interval, WorkUnit, plural
 from labtui.domain.run import DEEDS, MIXED, Mark
 from labtui.domain.tuning import Tuning, distinguishing_words
-from labtui.results.measured import CPUS, MeasuredRun, grouped
+from labtui.results.measured import CPUS, MeasuredRun, grouped, policy
 from labtui.slurm.values import number
 
 CIFAR10_IMAGES = 50_000
@@ -127,13 +127,17 @@ def devices(n_gpus: int | None, *, cpu: str = "the CPU", unknown: str = "an unkn
     return plural(n_gpus, "GPU") if n_gpus else other
 
 
-def reading_order(configuration: Configuration) -> tuple[object, ...]:
-    """A sort key: real before practice, one line after another, CPU before GPUs, fewer GPUs first."""
+def _reading_order(configuration: Configuration, first_run: int) -> tuple[object, ...]:
+    """A sort key: real before practice, one line after another, CPU before GPUs, fewer GPUs first.
+
+    `first_run` is that of its learning-rate policy: of these each mends the one before.
+    """
     made = configuration
     options = " ".join(f"{name} {value}" for name, value in made.options)
     return (
         bool(made.mark),
-        *map(natural_key, (made.model, made.framework, made.data_set, options)),
+        *map(natural_key, (made.model, made.framework, made.data_set)),
+        *(first_run, natural_key(options)),
         {"cpu": 0, "gpu": 1}.get(made.device, 2),
         made.n_gpus if made.n_gpus is not None else math.inf,
         natural_key(" ".join(value for _, value in made.tuning)),
@@ -195,7 +199,10 @@ def group_runs(
         shared = run.source in nameless and run.run.n_gpus is not None and not run.run.contradictions
         apart = run.source if shared else f"{run.source}#{places[run.source]:04}"
         groups.setdefault(configuration_of(run, images, apart, insist=insist), []).append(run)
-    return {each: groups[each] for each in sorted(groups, key=reading_order)}, tuple(left_out)
+    oldest = sorted((run.run_id or 0, policy(run)) for members in groups.values() for run in members)
+    first = {name: number for number, name in reversed(oldest)} | {"": 0}
+    order = sorted(groups, key=lambda each: _reading_order(each, first[policy(groups[each][0])]))
+    return {each: groups[each] for each in order}, tuple(left_out)
 
 
 def configuration_of(run: MeasuredRun, images: int | None, apart: str, *, insist: bool) -> Configuration:
