@@ -137,7 +137,8 @@ def _reading_order(configuration: Configuration, first_run: int) -> tuple[object
     return (
         bool(made.mark),
         *map(natural_key, (made.model, made.framework, made.data_set)),
-        *(first_run, natural_key(options)),
+        first_run,
+        natural_key(options),
         {"cpu": 0, "gpu": 1}.get(made.device, 2),
         made.n_gpus if made.n_gpus is not None else math.inf,
         natural_key(" ".join(value for _, value in made.tuning)),
