@@ -520,7 +520,7 @@ def test_more_than_four_lines_become_panels():
     assert run_notes((*apart,))[1].startswith("On partitions a and b, whose nodes may differ")
     assert " ".join(tables.title_facts(study)[0]).endswith("last epoch, ResNet50 (tiny-224, linear) on 1 GPU")
     fact, titles = tables.title_facts(study)[1], {chart.family: chart.message for chart in lab_charts(study)}
-    assert "ResNet50 (tiny-224, naive)" in fact[1]
+    assert "ResNet50 (tiny-224, linear)" in fact[1]
     assert titles["epoch-time"] == "On 32 GPUs, an epoch takes 1.67 s"
     told = {"val_accuracy": round((end := mine.run.epochs[0]).metrics["val_top1"] / 100, 3)}
     end = replace(end, metrics=end.metrics | told, metric_lines={"val_accuracy": 193, "val_top1": 194})
