@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -305,7 +306,7 @@ class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of
         """Set the classes for this size before the layout; Textual sets them after it, and below a dialog in vain."""
         sizes = zip(self.app.size, (self.HORIZONTAL_BREAKPOINTS, self.VERTICAL_BREAKPOINTS), strict=True)
         now = {each for cells, points in sizes for each in self._get_breakpoint_classes(cells, points)}
-        with self.app.one_frame(self):
+        with self.app.one_frame(self) if self.view is not NO_VIEW else nullcontext():  # not the first
             self.update_classes({each: each in now for each in ("-narrow", "-rail", "-low", "-tall")})
             self.app.stylesheet.update(self)
 
@@ -427,9 +428,8 @@ def _next(step: NextStep, styles: Roles, width: int) -> Text:
     """The next step: its key as a chip, its label, and a reason of at most four lines."""
     said = re.sub(r"(?<!\S)/\S*(?=/)", "…", step.reason)  # of a path its end
     lines = wrap(said, max(20, width), max_lines=4, placeholder=" …")
-    return ink("Next\n\n", "bold").append_text(
-        step_text(replace(step, reason="\n".join(lines)), styles, "\n")
-    )
+    shown = step_text(replace(step, reason="\n".join(lines)), styles, "\n")
+    return ink("Next\n\n", "bold").append_text(shown)
 
 
 def _note(screen: FramedScreen, step: NextStep, styles: Roles, width: int) -> Text:
