@@ -21,7 +21,7 @@ from labtui.domain.errors import ExportError, UsageError
 from labtui.domain.model import Diagnosis, JobPhase
 from labtui.tui import messages, themes, view
 from labtui.tui.app import LabApp
-from labtui.tui.screens.modals import Actions, problems_text
+from labtui.tui.screens.modals import Actions, problems_text, show_tour
 from labtui.tui.screens.plan import PlanScreen
 from tests import changes
 from tests.tui.fed_session import HOST, NOW, finished_run, online, planned, spec, write_log
@@ -381,6 +381,13 @@ async def test_the_next_step_edits_the_script_from_the_answers_too(session, monk
         await until(pilot, lambda: " .  Edit the script" in text_of(app))
         await pilot.press("full_stop")
         await until(pilot, lambda: edited == [copy] and " e  Edit the script" in text_of(app))
+
+
+async def test_the_tour_waits_until_a_page_that_was_opened_is_closed(filled_session):
+    async with screens(filled_session) as (app, pilot):
+        await press(pilot, "question_mark", then=lambda: app.screen is not app.main)
+        show_tour(app)
+        await press(pilot, "escape", then=lambda: "Step 1 of 3" in text_of(app))
 
 
 @pytest.mark.parametrize(("size", "first"), [((80, 24), "#bottom"), ((120, 40), "#rail")])

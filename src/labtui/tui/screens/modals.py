@@ -217,6 +217,9 @@ NARROW = "#bottom", "Press g for the tasks of the lab. The line below says what 
 
 def show_tour(app: LabApp, step: int = 0) -> None:
     """Show the tour of the first start from this step on, a dialog each; escape skips the rest."""
+    if app.screen is not app.main:  # a page that was opened meanwhile is read first
+        app.set_timer(0.5, partial(show_tour, app, step))
+        return
     practice = words.about_practice(app.view_model.factor) if app.session.practice and not step else ""
     beside, text = NARROW if app.screen.has_class("-narrow") and not step else TOUR[step]
     part, text = app.screen.query_one(beside), "\n\n".join(filter(None, (practice, text)))
