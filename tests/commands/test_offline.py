@@ -124,6 +124,9 @@ def test_only_missing_runs_are_sent_and_all_again_where_that_is_said(folder, cap
     assert "ResNet50 · 1 GPU: run 1 is done.\n" in capsys.readouterr().err
     err = command(dry_run, 1).err
     assert "ResNet50 · 4 GPUs: run 3 is waiting.\n" in err and "hint: --again" in err
+    assert "hint: `labtui submit 10.6` submits those" in command(["submit", "10.7"], 2).err
+    command(["submit", "10.6"], 2)
+    assert "are done or under way.\n  hint: `labtui watch` follows" in command(["submit", "10.7"], 2).err
     for answer, code in (("y", 0), ("n", 1)):
         monkeypatch.setattr(sys, "stdin", TextTerminal(f"{answer}\n"))
         assert main(dry_run) == code

@@ -858,9 +858,12 @@ def test_a_size_that_is_done_with_a_smaller_batch_asks_for_nothing():
     assert guidance.remedy(view, view.runs[2]) == same
     late = one_run(outcome="time-limit", phase=RunPhase.FAILED, started=True)
     told = [seen(LabState(runs={1: replace(late, last_begun=n)}), factor=n * 400.0) for n in (0, 1)]
+    cut = replace(sent(JobPhase.FINISHED, time_limit_s=90.0), time_limit_minutes=120)
+    told.append(seen(LabState(runs={1: late}, submissions={"lt1": cut}), factor=400.0))
     cards = [" ".join(error_card(each, each.runs[1], ROLES, 80).plain.split()) for each in told]
     assert "by its time limit before its log shows an epoch." in cards[0] and "clock" not in cards[0]
     assert "in epoch 1 of 5." in cards[1] and "On the practice clock, 400 times as fast" in cards[1]
+    assert "shortened from 120 to 2 min. The new plan" in cards[2] and "clock" not in cards[2], "by T or a rehearsal"
     trains = replace(view.state.runs[3], outcome=None, phase=RunPhase.RUNNING)
     now = seen(replace(view.state, runs={**view.state.runs, 3: trains}))
     assert guidance.remedy(now, now.runs[2]).reason.startswith("Run 3 is the same again, and is ")

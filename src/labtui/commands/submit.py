@@ -157,7 +157,9 @@ def _drafts(lab: OpenLab, args: argparse.Namespace) -> list[SubmissionDraft]:
             raise failure("other-gpus", task=args.task, gpus=args.gpus, planned=",".join(map(str, sizes)))
         checks = task_of(lab.session.edition, args.task).checks
         if others := list(dict.fromkeys(name for check in checks for name in check.tasks)):
-            raise failure("compares-runs", task=args.task, others=join(others), first=others[0])
+            missing = [name for name in others if _lacks_runs(lab.session, name)]
+            reason = "compares-runs" if missing else "compares-made"
+            raise failure(reason, task=args.task, others=join(others), first="".join(missing[:1]))
         raise failure("no-runs-planned", task=args.task)
     more = split_options(args.script_args or "")
     if args.control:
@@ -169,6 +171,14 @@ def _drafts(lab: OpenLab, args: argparse.Namespace) -> list[SubmissionDraft]:
         replace(draft, runs=tuple(replace(run, extra_args=(*run.extra_args, *more)) for run in draft.runs))
         for draft in drafts
     ]
+
+
+def _lacks_runs(session: Session, task_id: str) -> bool:
+    """Whether a task plans a run that is neither done nor under way."""
+    from labtui.session.planning import known_runs
+
+    drafts = session.drafts(task_id)
+    return not known_runs(session, task_id, drafts).keys() >= {run for draft in drafts for run in draft.runs}
 
 
 def _missing_drafts(session: Session, drafts: list[SubmissionDraft], *, ask: bool) -> list[SubmissionDraft]:

@@ -6,6 +6,7 @@ clock: callers compute ages from the times in the state.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
 from types import MappingProxyType
@@ -86,6 +87,12 @@ class SubmissionState(model.JobRequest, frozen=True, kw_only=True):
     def over(self) -> bool:
         """Whether it has ended: it never became a job, or its job has finished."""
         return self.status in WITHOUT_JOB or (self.job is not None and self.job.phase is JobPhase.FINISHED)
+
+    @property
+    def limit_minutes(self) -> int:
+        """After how many minutes Slurm ends its job: as last reported, else as planned."""
+        reported = self.job.time_limit_s if self.job is not None else None
+        return math.ceil(reported / 60) if reported else self.time_limit_minutes
 
     def mirror(self, stream: Stream, segment: int | None = None) -> str:
         """The path of a log's mirror inside the lab folder, of `segment` or the latest one; "" without a job."""

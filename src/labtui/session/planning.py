@@ -323,9 +323,7 @@ def _propose_more_time(
 
     known = [run for run in runs if "epochs" not in run.spec.unknown]
     needed = sum(run.trained_s / run.epochs_read * run.spec.epochs for run in known if run.epochs)
-    planned, job = submission.time_limit_minutes, submission.job
-    # the key T may have shortened it
-    before = math.ceil(job.time_limit_s / 60) if job is not None and job.time_limit_s else planned
+    planned, before = submission.time_limit_minutes, submission.limit_minutes
     rows = session.results().measured
     expected, _ = expectation(_redraft(session, submission, specs, planned), session.edition, rows)
     if known and not any(run.epochs for run in runs):

@@ -35,8 +35,8 @@ def early_end_refusal(submission: SubmissionState, minutes: int, now: float | No
         return None
     if (ran := job.ran_s(now)) >= minutes * 60:
         return failure("limit-past", minutes=ran / 60)
-    limit_s = job.time_limit_s or 60.0 * submission.time_limit_minutes
-    return failure("limit-later", minutes=limit_s / 60) if limit_s and minutes * 60 > limit_s else None
+    limit = submission.limit_minutes
+    return failure("limit-later", minutes=limit) if limit and minutes > limit else None
 
 
 @cache

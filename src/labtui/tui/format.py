@@ -158,9 +158,15 @@ def about_practice(factor: float | None) -> str:
     return f"The cluster is inside this program{pace}. Its numbers are marked."
 
 
-def advice_on_time(factor: float | None) -> str:
-    """What to do after a time limit; on a practice clock that is `factor` times as fast as ours, that may be why."""
+def advice_on_time(submission: SubmissionState | None, factor: float | None) -> str:
+    """What to do after a time limit, and why it came early: it was shortened (by T, `cancel --after`, a rehearsal).
+
+    Else a practice clock that is `factor` times as fast as ours may be why.
+    """
     more = "The new plan gives it more time, if the queue allows it."
+    if submission is not None and submission.limit_minutes < submission.time_limit_minutes:
+        planned, limit = submission.time_limit_minutes, submission.limit_minutes
+        return f"Its limit had been shortened from {planned} to {limit} min. {more}"
     if not factor or factor <= MAX_CALM_FACTOR:
         return more
     pace = f"On the practice clock, {factor:g} times as fast"

@@ -127,7 +127,7 @@ def remedy(view: View, line: RunLine) -> NextStep:
     if told := view.why_no_retry(line) or success_text(view, line):
         return NextStep("", told)
     if run.outcome == "time-limit":
-        advice = words.advice_on_time(view.factor)
+        advice = words.advice_on_time(line.submission, view.factor)
     elif run.outcome is None and line.submission is not None:
         advice = line.submission.hint or advice
     elif run.gpu_memory_ran_out:

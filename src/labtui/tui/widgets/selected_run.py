@@ -181,9 +181,8 @@ class SelectedRunPane(Pane, containers.Vertical):
         from labtui.tui.screens.modals import Ask, entry_choices
 
         run_id, others = line.run_id, self._others(line)
-        asked = 60 * line.submission.time_limit_minutes if line.submission is not None else 0
-        limit = (line.job is not None and line.job.time_limit_s) or asked
-        now = f"{limit / 60:.0f}" if limit else ""
+        limit = line.submission.limit_minutes if line.submission is not None else 0
+        now = f"{limit}" if limit else ""
 
         def answered(typed_text: str | None) -> None:
             if typed_text is not None:
