@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def log_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run, the stream, and whether to follow."""
     parser.epilog = (
-        "A pipe or a file gets the log byte for byte; a terminal shows each control character as \ufffd."
+        "A pipe or file gets the log byte for byte; a terminal shows control characters as \ufffd."
     )
     options.add_run(parser)
     options.add_folder(parser)

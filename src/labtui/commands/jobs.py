@@ -34,9 +34,7 @@ READ_END_S = 30.0
 
 def queue_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the folder and the form of the answer."""
-    parser.epilog = (
-        "In JSON, exit_code is null if only the queue shows a job's end: the code is in Slurm's accounting."
-    )
+    parser.epilog = "In JSON, exit_code is null if only the queue shows a job's end: accounting has the code."
     options.add_folder(parser)
     parser.add_argument("--offline", action="store_true", help="show what is stored; ask no cluster")
     parser.add_argument("--all", action="store_true", help="all your jobs, also those of other programs")
@@ -325,9 +323,8 @@ def run_retry(args: argparse.Namespace) -> int:
         view = View.of(lab.session)
         line = view.runs[args.run]
         told = f"Run {args.run} is done." if line.run.outcome == "completed" else success_text(view, line)
-        if told and not (
-            args.again or args.yes or args.dry_run or args.show_commands or terminal.at_terminal()
-        ):
+        meant = args.again or args.yes or args.dry_run or args.show_commands or terminal.at_terminal()
+        if told and not meant:
             say_error(failure("run-done", told=told))
             return 1
         for other in known_runs(lab.session, lab.state.runs[args.run].task_id, proposal.drafts).values():

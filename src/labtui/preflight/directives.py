@@ -84,9 +84,7 @@ def account(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
             fix = add_directive(job, f"--account={context.account}")
             yield Hit(1, "This site refuses jobs that name no account.", fix)
     elif asked != context.account and _NAME.fullmatch(asked):
-        effect = (
-            f"The account {asked} is not the lab folder's, {context.account}; `labtui doctor` lists yours."
-        )
+        effect = f"The account {asked} is not the folder's, {context.account}; `labtui doctor` lists yours."
         hit = value_hit(job, "account", effect, context.account, title=f"use {context.account}")
         # One that is chosen for this job is meant; if the site's have no common pattern, both may be valid.
         sure = context.profile.account_pattern and asked != context.job_account

@@ -61,9 +61,7 @@ STORE_KEY = "store"
 class Journal:
     """Holds the current state; every change goes through it."""
 
-    def __init__(
-        self, store: Store, keep: Callable[[LabState, Iterable[str]], None] = lambda state, tokens: None
-    ) -> None:
+    def __init__(self, store: Store, keep: Callable[[LabState, Iterable[str]], None]) -> None:
         """Read the stored state. `keep` is called with the tokens of submissions right after they were stored.
 
         Raises:

@@ -46,9 +46,7 @@ UNPLANNED = RunSpec(
 class SubmissionReader:
     """Reads the two logs of one submission."""
 
-    def __init__(
-        self, submission: SubmissionState, logs: Sequence[str], patterns: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, submission: SubmissionState, logs: Sequence[str], patterns: Sequence[str]) -> None:
         """`logs` are the paths of the mirrors, `patterns` the lab's own regular expressions for log lines.
 
         For a student's own job file, its commands supply what the log may not say about its runs.

@@ -31,9 +31,7 @@ from labtui.slurm.states import early_end_refusal, sendable
 from labtui.slurm.submit import Lookup, accepted_unread, empty_answers, lookup, no_job, submit, token_of
 
 _LOOKUP_DELAYS_S = (0.0, 3.0, 5.0, 8.0, 10.0, 20.0, 30.0, 60.0)
-SILENT_SENTENCE = (
-    "Slurm has no job of this submission yet. The request may still be under way; labtui checks again."
-)
+SILENT_SENTENCE = "Slurm has no job of it yet. The request may still be under way; labtui checks again."
 
 
 _RETRY_AFTER_S = 30.0
