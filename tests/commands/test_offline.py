@@ -57,9 +57,9 @@ def test_an_empty_folder_answers_every_reading_verb(folder, command):
     ("submit 10.7", "Task 10.7 compares the runs of 10.5 and 10.6.\n  hint: `labtui submit 10.5` submits those"),
     ("labs --folder x", "Unrecognized arguments: --folder."), ("doctor --folder no", "There is no lab folder in"),
     ("submit 10", "hpc4ai-ch10 has no task '10'.\n  hint: Did you mean 10.1 to 10.7? It has"), ("--folder a", "a is n"),
-    ("practice --factor x", "Argument --factor: 'x' is not a number."),
+    ("practice --factor x", "Argument --factor: 'x' is not a number."), ("submit 10.5 --gpus x", ""),
     ("submit 10.5 --gpus 1 --control independent --dry-run --offline", "No run of this plan has such a control"),
-    ("results 10.5", "10.5 is no log file, and this command takes no task"), ("submit 10.5 --gpus x", ""),
+    ("results 10.5", "10.5 is no log file, and this command takes no task"),
     ("init new --python venv/bin/python3", "Argument --python: 'venv/bin/python3' is not an absolute path"),
     ("init new --lab hpc4ai-ch10 --cluster mn5 --container my.sif", "That is not valid: the container 'my.sif'"),
 ])  # fmt: skip
@@ -214,9 +214,8 @@ def test_the_log_of_a_failed_run_says_where_its_error_stands(folder, capsys, com
     assert told in command(["log", "2"], 1).err
 
 
-def test_a_placeholder_account_and_what_else_is_wrong_is_told(tmp_path, monkeypatch, capsys, command):
-    made = tmp_path / "lab"
-    words = ["--lab", "hpc4ai-ch10", "--cluster", "mn5", "--user", "nct01001"]
+def test_a_placeholder_account_and_what_else_is_wrong_is_told(tmp_path, monkeypatch, command):
+    made, words = tmp_path / "lab", ["--lab", "hpc4ai-ch10", "--cluster", "mn5", "--user", "nct01001"]
     err = command(["init", str(made), *words, "--account", "nct_NNN"]).err
     assert "nct_NNN" in err and "`account`" in err and "lab.toml" in err
     wrong = ("--user", "bad user", "--account", "bad account", "--identity", "/gone/key")
@@ -224,8 +223,8 @@ def test_a_placeholder_account_and_what_else_is_wrong_is_told(tmp_path, monkeypa
     assert "data is looked for in your home: " in err and "You log in" not in err
     assert all(word in err for word in ("'bad user' is", "'bad account' cannot", "/gone/key does not exist"))
     monkeypatch.chdir(made)
-    assert main(["submit", "10.5", "--dry-run", "--offline"]) == 1
-    (finding,) = [line for line in capsys.readouterr().out.splitlines() if ": error: " in line]
+    shown = command(["submit", "10.5", *DRY], 1).out.splitlines()
+    (finding,) = [line for line in shown if ": error: " in line]
     assert "nct_NNN stands for your account: set `account` in lab.toml." in finding
 
 
@@ -329,9 +328,8 @@ def test_the_queue_and_check_say_of_a_run_what_the_screens_say(folder, command):
             lambda state: state.with_submission("lt8", status=refused, sentence="No.", hint="Mend it."),
         )  # fmt: skip
         assert all(WHAT_COUNTS in retry_after(session, number).sentence for number in (6, 7))
-    node, advice, memory, limit, _, _, none, *small, eighth, ninth, hint = command(
-        ["queue", "--offline"]
-    ).out.splitlines()[1:]
+    shown = command(["queue", "--offline"]).out.splitlines()[1:]
+    node, advice, memory, limit, _, _, none, *small, eighth, ninth, hint = shown
     assert eighth.endswith("No.") and ninth.endswith("No.") and hint.strip() == "Mend it.", "once"
     assert len(small) == 2 and all(row.endswith(WHAT_COUNTS) for row in small)
     assert WHAT_COUNTS in command(["check", "10.4"], 1).out
@@ -390,16 +388,13 @@ def test_submit_does_not_wait_for_a_queue_that_refused_lately(folder, queue):
 DRY = ["--dry-run", "--offline"]
 
 
-@pytest.mark.parametrize(("control", "sizes"), [("independent", {2, 4}), ("one-batch", {1, 2, 4})])
-def test_the_runs_are_made_once_more(folder, capsys, control, sizes):
-    assert main(["submit", "10.5", "--control", control, *DRY]) in (0, 1)
-    shown = capsys.readouterr().out
+@pytest.mark.parametrize(("folder", "control", "sizes"), [
+    (False, "independent", {2, 4}), (False, "one-batch", {1, 2, 4}), (True, "one-batch", set()),
+], indirect=["folder"])  # fmt: skip
+def test_the_runs_are_made_once_more_but_not_in_practice(folder, capsys, control, sizes):
+    refused = main(["submit", "10.5", "--control", control, *DRY]) == 2
+    shown, err = capsys.readouterr()
+    assert refused is (not sizes) is ("The practice cluster has no control runs." in err)
     commands = [line for line in shown.splitlines() if f"--control {control}" in line]
     assert {int(found) for line in commands for found in re.findall(r"--n_gpus (\d+)", line)} == sizes, shown
     assert all("ResNet50.py" in line and "--epochs 6" in line for line in commands)
-
-
-@pytest.mark.parametrize("folder", [True], indirect=True)
-def test_the_practice_cluster_has_no_control_runs(folder, command):
-    refused = command(["submit", "10.5", "--control", "one-batch", *DRY], 2).err
-    assert "The practice cluster has no control runs." in refused

@@ -161,10 +161,7 @@ def runs_of(edition: Edition, task: Task, state: LabState) -> tuple[RunState, ..
 
 def planned_instead(task: Task, run: RunState, state: LabState) -> list[str]:
     """The models that a task plans, if the run is of an own job file that was sent for it, and of another model."""
-    submission, planned = (
-        state.submissions.get(run.token),
-        dict.fromkeys(each.spec.model for each in task.runs),
-    )
+    submission, planned = state.submissions.get(run.token), {each.spec.model: None for each in task.runs}
     own = submission is not None and submission.job_file and run.task_id == task.id
     known = "model" not in run.used.unknown
     return [*planned] if own and known and run.used.model not in planned else []
