@@ -59,7 +59,7 @@ def test_an_empty_folder_answers_every_reading_verb(folder, command):
     ("submit 10", "hpc4ai-ch10 has no task '10'.\n  hint: Did you mean 10.1 to 10.7? It has"), ("--folder a", "a is n"),
     ("practice --factor x", "Argument --factor: 'x' is not a number."), ("submit 10.5 --gpus x", ""),
     ("submit 10.5 --gpus 1 --control independent --dry-run --offline", "No run of this plan has such a control"),
-    ("results 10.5", "10.5 is no log file, and this command takes no task"),
+    ("results 10.8", "hpc4ai-ch10 has no task '10.8'."), ("plot 10.5", "plots/ has the charts of all tasks"),
     ("init new --python venv/bin/python3", "Argument --python: 'venv/bin/python3' is not an absolute path"),
     ("init new --lab hpc4ai-ch10 --cluster mn5 --container my.sif", "That is not valid: the container 'my.sif'"),
 ])  # fmt: skip

@@ -1,6 +1,5 @@
 """The words of the commands: those of the screens, in windows and pipes; those that the pages show; completion."""
 
-import json
 import re
 import shlex
 import shutil
@@ -22,6 +21,7 @@ from labtui.domain.state import CLUSTER_OVER
 from labtui.session.session import Session
 from labtui.session.settings import load_profile
 from labtui.tui.view import View
+from tests.commands.conftest import answer_of
 from tests.conftest import TextTerminal
 from tests.tui.fed_session import finished_run, lab_session, make_folder, open_session, spec
 
@@ -88,9 +88,9 @@ def test_check_has_the_words_of_the_screens_and_json_its_own(lab, capsys, monkey
         monkeypatch.setattr(f"labtui.commands.submit.{name}", lambda *_: 0)
     assert main(["submit", "10.6"]) == 0 and "Not checked on the cluster: " in capsys.readouterr().err
     session.close()
-    main(["check", "--json"])
-    tasks = json.loads(capsys.readouterr().out)["tasks"]
-    assert "partial" in {task["status"] for task in tasks}
+    for task, sizes in (("10.3", [0]), ("10.5", [1, 2, 4])):
+        assert [row["n_gpus"] for row in answer_of(capsys, "results", task)["rows"]] == sizes
+    assert "partial" in {task["status"] for task in answer_of(capsys, "check", code=1)["tasks"]}
 
 
 def test_a_practice_session_that_is_kept_can_be_worked_in(lab, tmp_path, capsys):

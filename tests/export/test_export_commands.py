@@ -42,7 +42,7 @@ def test_plot_draws_each_chart_and_says_why_a_small_run_is_in_none(tmp_path, cap
 def test_plot_and_results_call_a_network_as_its_edition_does(tmp_path, command, monkeypatch):
     lab = make_lab(tmp_path / "lab", "hpc4ai-ch12")
     given = contents.measurements_of(lab.folder, lab.state, lab.edition)
-    monkeypatch.setattr(results_verb, "measure_folder", lambda folder: given)
+    monkeypatch.setattr(results_verb, "measure_folder", lambda *_: given)
     monkeypatch.chdir(lab.folder.path)
     drawn = command(["plot", "--out", str(tmp_path / "plots"), "--format", "svg"]).out
     for text, shown in ((drawn, "speedup-ViT-H-14"), (command(["results"]).out, "ViT-H/14 (tiny-224")):

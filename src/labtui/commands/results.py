@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from labtui.commands import options, parse
 from labtui.commands.terminal import lab_folder, print_json, say, say_error, window_width
 from labtui.domain.errors import LabError, UsageError, failure, os_errors
@@ -46,7 +48,8 @@ def results_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_input(parser: argparse.ArgumentParser) -> None:
     """Add the logs with what describes them, or the folder."""
-    parser.add_argument("files", nargs="*", metavar="FILE", help="training logs (default: the lab's runs)")
+    words = "a task, or training logs (default: all runs of the lab)"
+    parser.add_argument("files", nargs="*", metavar="TASK|FILE", help=words)
     parser.add_argument("--images", type=options.count, metavar="N", help="images per epoch, if not logged")
     options.add_folder(parser)
     options.add_pattern(parser)
@@ -107,7 +110,8 @@ def measure_files(paths: Sequence[str], patterns: Sequence[str] = (), lab: str =
 def _measurements(args: argparse.Namespace, *, writes: bool = False) -> tuple[LabFolder | None, Measurements]:
     """The lab folder, None for log files, and the runs of either.
 
-    The folder is that of --folder, or given in place of log files, or without these the one here.
+    The folder is that of --folder, or given in place of log files, or without these the one here. Of a task only the
+    runs that it shows.
 
     Raises:
         UsageError: there is no such folder, or both a folder and files are given.
@@ -115,24 +119,32 @@ def _measurements(args: argparse.Namespace, *, writes: bool = False) -> tuple[La
     """
     from labtui.session.settings import SETTINGS_FILE
 
-    if args.files and re.fullmatch(r"\d+(\.\d+)?", args.files[0]) and not Path(args.files[0]).exists():
-        raise failure("results-of-task", task=args.files[0])
-    if args.folder and args.files:
+    files, task_id = args.files, ""
+    if len(files) == 1 and re.fullmatch(r"\d+(\.\d+)?", files[0]) and not Path(files[0]).exists():
+        files, task_id = [], files[0]
+    if task_id and writes:
+        raise failure("plots-of-task", task=task_id)
+    if args.folder and files:
         raise failure("folder-or-files")
-    if args.files and (len(args.files) > 1 or not (Path(args.files[0]) / SETTINGS_FILE).is_file()):
-        return None, measure_files(args.files, args.pattern, args.lab)
+    if files and (len(files) > 1 or not (Path(files[0]) / SETTINGS_FILE).is_file()):
+        return None, measure_files(files, args.pattern, args.lab)
     try:
-        folder = lab_folder(args.folder or (*args.files, None)[0], args, writes=writes)
+        folder = lab_folder(args.folder or (*files, None)[0], args, writes=writes)
     except UsageError as error:
         raise UsageError(error.sentence, _WHERE) from None
     if args.pattern or args.lab:
         raise failure("for-files")
-    return folder, measure_folder(folder)
+    return folder, measure_folder(folder, task_id)
 
 
-def measure_folder(folder: LabFolder) -> Measurements:
-    """The runs stored in a lab folder, which another labtui may have open."""
+def measure_folder(folder: LabFolder, task_id: str) -> Measurements:
+    """The runs stored in a lab folder, which another labtui may have open; with a task, those that it shows.
+
+    Raises:
+        LabError: there is no such task.
+    """
     from labtui.export.contents import measurements_of
+    from labtui.lab import plan, run_choice
     from labtui.session import labs, opening
 
     if (problem := opening.disk_problem(folder)) is not None:
@@ -141,8 +153,18 @@ def measure_folder(folder: LabFolder) -> Measurements:
     try:
         edition = labs.load_edition(folder.settings().edition, folder)
     except LabError as error:  # the numbers of the logs do not depend on it
+        if task_id:
+            raise
         say_error(error)
-    return measurements_of(folder, opening.stored_state(folder), edition)
+    state = opening.stored_state(folder)
+    given = measurements_of(folder, state, edition)
+    if edition is None or not task_id:
+        return given
+    mine = run_choice.runs_of(edition, plan.task_of(edition, task_id), state)
+    shown = run_choice.results_of(given.results(), mine)  # with their repeats and baselines
+    members = (run for row in (*shown.rows, *shown.programs) for run in row.members)
+    kept = {run.run_id for run in (*mine, *members)}
+    return replace(given, runs=tuple(run for run in given.runs if run.run_id in kept))
 
 
 # --------------------------------------------------------------------------- why it does not scale
