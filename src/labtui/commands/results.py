@@ -162,8 +162,8 @@ def measure_folder(folder: LabFolder, task_id: str) -> Measurements:
         return given
     mine = run_choice.runs_of(edition, plan.task_of(edition, task_id), state)
     shown = run_choice.results_of(given.results(), mine)  # with their repeats and baselines
-    members = (run for row in (*shown.rows, *shown.programs) for run in row.members)
-    kept = {run.run_id for run in (*mine, *members)}
+    kept = {run.run_id for row in (*shown.rows, *shown.programs) for run in row.members}
+    kept |= {run.run_id for run in mine}
     return replace(given, runs=tuple(run for run in given.runs if run.run_id in kept))
 
 

@@ -8,7 +8,7 @@ import math
 import shutil
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -51,9 +51,7 @@ def print_line(text: str) -> None:
     print(printable(text).rstrip(), flush=True)
 
 
-def print_table(
-    grid: Sequence[Sequence[str]], right: Collection[str] = (), below: Sequence[str] = ()
-) -> None:
+def print_table(grid: Sequence[Sequence[str]], right: Container[str] = (), below: Sequence[str] = ()) -> None:
     """Print a table on stdout, wrapped at the edge of a terminal; `below` has a remark on each line.
 
     The columns that `right` names in the first line are right-aligned.

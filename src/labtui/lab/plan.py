@@ -96,13 +96,10 @@ def drafts_from(
     profile: Profile,
 ) -> tuple[SubmissionDraft, ...]:
     """Group the included rows into jobs by the form; everything but the runs is as in their drafts in `planned`."""
-    chosen = [row for row in rows if row.included]
-    forms = [form_of(planned[row.origin].form, row.spec, None if form == "own" else form) for row in chosen]
-    placed = [
-        (kind, replace(row, spec=place_run(row.spec, kind, profile)))
-        for kind, row in zip(forms, chosen, strict=True)
-    ]
-    drafts = []
+    placed, drafts = [], []
+    for row in (each for each in rows if each.included):
+        kind = form_of(planned[row.origin].form, row.spec, None if form == "own" else form)
+        placed.append((kind, replace(row, spec=place_run(row.spec, kind, profile))))
     for kind, job_rows in group_into_jobs(placed):
         runs, draft = tuple(row.spec for row in job_rows), planned[job_rows[0].origin]
         if (kind, runs) != (draft.form, draft.runs):

@@ -40,12 +40,9 @@ def control_rows(rows: Sequence[PlanRow], controls: Iterable[str], *, practice: 
     """
     if practice:
         raise failure("practice-controls")
-    made = [
-        replace(row, spec=spec, limit=None)
-        for control in controls
-        for row in rows
-        if row.included and (spec := control_run(row.spec, control)) is not None
-    ]
+    chosen = [row for row in rows if row.included]
+    found = ((row, control_run(row.spec, control)) for control in controls for row in chosen)
+    made = [replace(row, spec=spec, limit=None) for row, spec in found if spec is not None]
     if not made:
         raise failure("no-controls")
     return made

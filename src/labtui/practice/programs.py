@@ -268,9 +268,7 @@ def watchdog(argv: list[str]) -> None:
         time.sleep(0.1)
 
 
-PROGRAMS = {
-    "date": date, "sleep": sleep, "nvidia-smi": nvidia_smi, "run": run, "watchdog": watchdog,
-}  # fmt: skip
+PROGRAMS = {"date": date, "sleep": sleep, "nvidia-smi": nvidia_smi, "run": run, "watchdog": watchdog}
 
 if __name__ == "__main__":
     sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))

@@ -129,12 +129,9 @@ def _path_lines(context: ScriptContext, script: JobScript | PythonScript) -> Ite
         return
     entries = {number for number, _ in script.path_entries}
     needed = _needed_entries(context, script)
-    found = {
-        number
-        for number, text in script.strings
-        if "/" in text and (number not in entries or text.rstrip("/") in needed)
-    }
-    yield from ((number, script.lines[number - 1], script.lines[number - 1]) for number in sorted(found))
+    paths = ((n, text) for n, text in script.strings if "/" in text)
+    found = {n for n, text in paths if n not in entries or text.rstrip("/") in needed}
+    yield from ((n, script.lines[n - 1], script.lines[n - 1]) for n in sorted(found))
 
 
 # --------------------------------------------------------------------------- files that travel

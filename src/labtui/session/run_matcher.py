@@ -110,11 +110,9 @@ class SubmissionReader:
         match, self.failures = self._match, len(report.failures)
         index_of = {number: index for index, number in match.run_ids.items()}
         matched = match.run_ids.keys() | match.superseded
-        unmatched = (  # an iterator: each is reported for one run only
-            parsed
-            for index, parsed in enumerate(report.runs)
-            if index not in matched and (parsed.model, parsed.n_gpus, parsed.batch_size) != (None, None, None)
-        )
+        others = (each for at, each in enumerate(report.runs) if at not in matched)
+        # an iterator: each is reported for one run only
+        unmatched = (each for each in others if {each.model, each.n_gpus, each.batch_size} != {None})
         runs = []
         for number in submission.run_ids:
             run = replace(new_run(submission, number), phase=state.runs[number].phase)
@@ -158,10 +156,8 @@ class SubmissionReader:
         """Whether a run has ended although its job goes on: it says so, or another run began after it."""
         if index is None or parsed_runs[index].outcome == "completed":
             return index is not None
-        return any(
-            later in self._match.run_ids or not may_be_retry(spec, parsed_runs[index], parsed_runs[later])
-            for later in range(index + 1, len(parsed_runs))
-        )
+        run, later = parsed_runs[index], range(index + 1, len(parsed_runs))
+        return any(n in self._match.run_ids or not may_be_retry(spec, run, parsed_runs[n]) for n in later)
 
     @property
     def script_ended(self) -> bool:
