@@ -155,7 +155,7 @@ async def test_models_together_or_one_after_the_other(session, monkeypatch):
             assert re.search(r"….* \d.00×", pane._strip().plain), "the name is cut, never the value"
         assert lines == [*"2011"], "down the names, which are in the order of the last values"
         await pilot.press("5")
-        await until(pilot, lambda: len(pane_of(app).shown.spec.measured) == 4, "those of the first network")
+        await until(pilot, lambda: "Accuracy, %, the same for 1, 2, 4 GPUs" in text_of(app), "those of one network")
         app.choose_run(len(runs))  # of the second line
         await pilot.press("m", "r")
         await until(pilot, lambda: app.main.query_one("#glance-chart").cursor.series == 1)
@@ -313,6 +313,7 @@ async def test_each_empty_view_says_why_and_runs_of_an_own_script_are_lines(sess
         for keys, says in said.items():
             await pilot.press(*keys)
             await until(pilot, lambda: says in text_of(app))  # noqa: B023
+        assert pane_of(app).query_one("#chart-speedup").spec is None, "the reason stands alone"
         app.go_to_task("10.5")
         await until(pilot, lambda: "No one-GPU run of this model has" in text(app, "sentence"))
         for number in (15, 16):  # a line with a speedup: the filter stops at no other

@@ -109,6 +109,7 @@ def test_ticks_lie_in_the_middle_of_rows(value, low, high, rows):
     assert scale.low <= low + 1e-9 and high <= scale.low + rows * scale.each
     assert rows < 15 or scale.ticks[-1] > high - 1e-9, "with room the largest value is between two ticks"
     assert 0 <= scale.height(value) < rows and len(scale.ticks) > 2, "two tell little"
+    assert row_scale(0.2, 0.81, 21).ticks[-1] < 0.9, "no tick far above the values for a little more than one"
     assert row_scale(-2.4, 0.2, rows, log=True).ticks == (-2, -1, 0), "no power of ten far above the values"
 
 

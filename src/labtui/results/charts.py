@@ -371,14 +371,16 @@ def line_of(spec: ChartSpec | None, *, name: str = "", run: int | None = None) -
 
 
 def screen_panels(spec: ChartSpec) -> list[ChartSpec]:
-    """The panels of a chart of many lines over time, which are shown one after the other; any other chart alone."""
-    return [*map(without_repeats, split_lines(spec, most=len(spec.measured)))] if is_crowded(spec) else [spec]
+    """The panels of a chart of many lines over time, else the chart alone; lines that are the same are one."""
+    parts = split_lines(spec, most=len(spec.measured)) if is_crowded(spec) else [spec]
+    return list(map(without_repeats, parts)) if spec.over_time else parts
 
 
 def panel_of(spec: ChartSpec, *, name: str = "", run: int | None = None) -> ChartSpec:
     """The panel with the line with this name or this run."""
     group = group_of(spec.measured[line_of(spec, name=name, run=run)]) if spec.measured else ""
-    return next((each for each in screen_panels(spec) if group in map(group_of, each.measured)), spec)
+    parts = screen_panels(spec)
+    return next((each for each in parts if group in map(group_of, each.measured)), parts[0])
 
 
 def order_of(spec: ChartSpec) -> list[int]:

@@ -40,8 +40,7 @@ def empty_chart(view: View, name: str) -> ChartSpec:
     rows = [row for row in view.charted if row.is_measured and row.program is None]
     lacks = [note for row in rows if name == "throughput" for note in row.notes_about("no throughput")]
     lacks += ["The logs print no accuracy and no loss."] if name == "training" and rows else []
-    few = "Runs on one and on more GPUs fill this view."
-    few = "This task has no runs on several GPUs." if plans else few
+    few = "This task has no runs on several GPUs." if plans else "Runs on one and on more GPUs fill this view."
     lacks += [few] if not can_fill(view, name) and rows else []
     waits = "This program prints times only." if timed else "".join(lacks[:1]) or instead_of_chart(view)
     spec = make_chart(family.key, (), counted=unit_of(view), message=waits, x_label=x_label)
@@ -69,7 +68,8 @@ class ChartView(widget.Widget, can_focus=False):
         run = self.query_ancestor(Pane).view.run_id
         self.spec = panel = specs.panel_of(spec, run=run) if spec is not None else None
         self.heading = spec.heading.split(",")[0] if spec is not None else ""
-        self.heading += f", {panel.heading}" if panel is not spec and panel is not None else ""
+        if panel is not None and panel is not spec:
+            self.heading += f", {panel.heading}".removeprefix(f", {self.heading}")
         self.cursor = Cursor(specs.line_of(panel, run=run))
 
     def on_mount(self) -> None:
@@ -109,6 +109,7 @@ class ShownCharts(msgspec.Struct, frozen=True, kw_only=True):
     groups: Sequence[str] = ()
     """The names of the panels, else of the lines that can be shown alone."""
     group: str = ""  # the one shown; "" for all lines
+    heading: str = ""  # of a part of the chart
     no_law: str = ""  # why no law can be drawn
 
     @property
@@ -118,10 +119,7 @@ class ShownCharts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Spot(msgspec.Struct, frozen=True):
-    """The point at the cursor: the index of its line, its row of results, and the run and log line it comes from.
-
-    A mean comes from the last ones.
-    """
+    """The point at the cursor: the index of its line, its row of results, its run and log line; of a mean the last."""
 
     at: int
     point: Point
@@ -237,6 +235,7 @@ class ChartsPane(Pane, containers.Container, can_focus=True):
             panels=parts,
             groups=[*map(words.plain, [each.heading for each in parts] if parts[1:] else view.by_line)],
             group=words.plain(drawn[name].heading if parts[1:] else self._only),
+            heading=words.plain(drawn[name].heading if parts and parts[0] is not whole[name] else self._only),
             no_law=no_law,
         )
 
@@ -338,11 +337,11 @@ class ChartsPane(Pane, containers.Container, can_focus=True):
             chart.display = here or name in shown.four
             if not chart.display:
                 continue
-            chart.heading = f"{at} {title}" if shown.four else shown.group
+            chart.heading = f"{at} {title}" if shown.four else shown.heading
             chart.chosen = bool(shown.four) and here
             chart.spec = shown.drawn.get(name) or self._empty(view, name)
-            if here and view.charts and chart.spec is not None and not chart.spec.measured:
-                chart.spec = replace(chart.spec, message="")  # the sentence says it
+            if here and view.charts and chart.spec is not None and not chart.spec.measured:  # the sentence says it
+                chart.spec = None if self._only in view.by_line else replace(chart.spec, message="")
             x = spot.point.x if here and spot is not None else None
             chart.cursor = Cursor(specs.line_of(chart.spec, name=self._line), x)
         say(self, "#chart-strip", self._strip())
