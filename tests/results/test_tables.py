@@ -38,6 +38,10 @@ def test_the_text_tables_of_the_published_runs():
     assert numbers.grid_text([["模型", "1"], ["a", "2"]], [False, True]) == "模型  1\na     2"
     assert "As printed" not in markdown_text(compute_results([run(1, [29.0])]), "")
     assert "| ResNet152 | 2 GPUs | 2,048 | 18 | 2,778 | 1.83 | 91.5 % |" in markdown_text(results, "")
+    sequential = results_of("ResNet50_seq_CPU.31335.out", "ResNet50_seq_GPU.31336.out")
+    text = report.report_text(results) + report.report_text(sequential)
+    assert re.search(r"\d%", text) is None and "84.0 %" in text, "a share has one form"
+    assert "one GPU is 15.0 times as fast as the CPU (14.8 to 15.2; as printed 15.36)" in text
 
 
 def test_csv_has_every_digit_and_no_invented_ones():
@@ -63,14 +67,11 @@ def test_notes_titles_and_citations_name_what_they_are_about():
     assert measured.cite(many) == "a.out; b.out; c.out; d.out; and 2 more"
 
 
-def test_scatter_is_shown_where_it_is_larger_than_what_printing_hides():
+def test_a_mean_has_one_interval_with_its_scatter_in_text_table_and_chart_and_its_longer_side_is_not_mirrored():
     (row,) = (results := compute_results([run(1, [30.0, 17.8, 18.0, 17.9, 18.1])])).rows
     assert numbers.shown_bounds(row, row.epoch_seconds).half_width == pytest.approx(row.scatter.deviation)
     shown = numbers.with_uncertainty(row, row.epoch_seconds)
-    assert shown == readings_table(results).rows[1][2] == "18.0 ±0.2"
-
-
-def test_a_mean_has_one_interval_in_text_table_and_chart_and_its_longer_side_is_not_mirrored():
+    assert shown == readings_table(results).rows[1][2] == "18.0 ±0.2", "more than printing hides"
     slow, fast = [30, 14.6, 14.7, 14.7], [30, *[4.0] * 30]
     (row,) = (results := compute_results([run(1, slow), run(1, fast)], images=4000)).rows
     assert numbers.with_uncertainty(row, row.epoch_seconds) == "4.97 (4.00 to 14.67)"
@@ -129,10 +130,3 @@ def test_no_line_is_wider_than_the_window_and_no_cell_is_broken_or_lost(width):
     for part in numbers.text_table(results.rows, PRECISE, width).split("\n\n"):
         names = re.findall(r"^ResNet\d+", part, re.MULTILINE)
         assert names == ["ResNet50", "ResNet152"] or width > 100, "as headings where a row is too long"
-
-
-def test_a_share_has_one_form_and_a_ratio_is_so_many_times_as_fast():
-    sequential = results_of("ResNet50_seq_CPU.31335.out", "ResNet50_seq_GPU.31336.out")
-    text = report.report_text(results_of(*BOTH)) + report.report_text(sequential)
-    assert re.search(r"\d%", text) is None and "84.0 %" in text
-    assert "one GPU is 15.0 times as fast as the CPU (14.8 to 15.2; as printed 15.36)" in text

@@ -126,8 +126,8 @@ def row_scale(low: float, high: float, rows: int, *, above: int = 0, log: bool =
         last = min(first + (rows - 1 - below) // apart, math.ceil(high / step - 1e-9))
         cost = each * rows / span + 0.6 * (step - 1) * log + 0.15 * max(0, 3 + first - last)
         cost += 0.5 * (last < first + 2) + 0.15 * max(0, last - first - max(5, rows // 5))
-        passed = max(0.0, high / step - last - 1e-9)  # by the data, in ticks: a little of it hides nothing
-        cost += min(0.5, passed) * (not (above or log))
+        # a little more than the last tick needs none above it
+        cost += min(0.5, max(0.0, high / step - last - 1e-9)) * (not (above or log))
         if free >= 0 and cost < best:
             edge = start - (below + 0.5) * each
             ticks = tuple(step * at for at in range(first, last + 1))
