@@ -155,7 +155,7 @@ async def test_models_together_or_one_after_the_other(session, monkeypatch):
             assert re.search(r"….* \d.00×", pane._strip().plain), "the name is cut, never the value"
         assert lines == [*"2011"], "down the names, which are in the order of the last values"
         await pilot.press("5")
-        await until(pilot, lambda: "Accuracy, %, the same for 1, 2, 4 GPUs" in text_of(app), "those of one network")
+        await until(pilot, lambda: "Accuracy, %, the same for 1, 2, 4 GPUs" in text_of(app), "of one network")
         app.choose_run(len(runs))  # of the second line
         await pilot.press("m", "r")
         await until(pilot, lambda: app.main.query_one("#glance-chart").cursor.series == 1)

@@ -40,7 +40,8 @@ def empty_chart(view: View, name: str) -> ChartSpec:
     rows = [row for row in view.charted if row.is_measured and row.program is None]
     lacks = [note for row in rows if name == "throughput" for note in row.notes_about("no throughput")]
     lacks += ["The logs print no accuracy and no loss."] if name == "training" and rows else []
-    few = "This task has no runs on several GPUs." if plans else "Runs on one and on more GPUs fill this view."
+    few = "Runs on one and on more GPUs fill this view."
+    few = "This task has no runs on several GPUs." if plans else few
     lacks += [few] if not can_fill(view, name) and rows else []
     waits = "This program prints times only." if timed else "".join(lacks[:1]) or instead_of_chart(view)
     spec = make_chart(family.key, (), counted=unit_of(view), message=waits, x_label=x_label)
@@ -340,7 +341,7 @@ class ChartsPane(Pane, containers.Container, can_focus=True):
             chart.heading = f"{at} {title}" if shown.four else shown.heading
             chart.chosen = bool(shown.four) and here
             chart.spec = shown.drawn.get(name) or self._empty(view, name)
-            if here and view.charts and chart.spec is not None and not chart.spec.measured:  # the sentence says it
+            if here and view.charts and chart.spec is not None and not chart.spec.measured:  # said above
                 chart.spec = None if self._only in view.by_line else replace(chart.spec, message="")
             x = spot.point.x if here and spot is not None else None
             chart.cursor = Cursor(specs.line_of(chart.spec, name=self._line), x)
@@ -352,8 +353,7 @@ class ChartsPane(Pane, containers.Container, can_focus=True):
         if not view.lines and not planned_sizes(view.task):
             return None
         if self._only in view.by_line and view.results is not None:  # the reason is that of the line shown
-            lines = [each for chart in view.by_line[self._only]() for each in chart.measured]
-            runs = {point.run for each in lines for point in each.points}
+            runs = {p.run for chart in view.by_line[self._only]() for s in chart.measured for p in s.points}
             rows = [row for row in view.charted if any(run.run_id in runs for run in row.members)]
             view = replace(view, results=with_rows(view.results, rows))
         return empty_chart(view, name)
