@@ -53,7 +53,7 @@ async def test_cancelling_asks_first_and_a_failure_is_a_sentence(filled_session)
         filled_session.requests[0][2].set_exception(UsageError("Slurm does not answer."))
         await until(pilot, lambda: "Slurm does not answer." in text_of(app) and "^k" in text_of(app))
         assert "cancelling" not in text_of(app)
-        await until(pilot, lambda: [each.region.y for each in app.screen.query("Toast")] == [1], "at the top")
+        await until(pilot, lambda: [each.region.y for each in app.screen.query("Toast")] == [0], "at the top")
         await press(pilot, "ctrl+k", then=lambda: chooses(app))
         await press(pilot, "y", then=lambda: len(filled_session.requests) == 2)
         filled_session.requests[1][2].set_exception(ZeroDivisionError("secret detail"))
@@ -238,8 +238,8 @@ async def test_the_other_theme_is_one_step_away_recolours_every_pane_and_is_kept
             assert app.screen is app.main and app.theme == themes.preferred_theme() == ours.name
 
 
-async def test_why_a_run_failed_is_pointed_to_where_standard_error_has_it(session):
-    session.feed(*finished_run("lt1", "10.5", 1, spec(), "9")[:-2], *online())
+async def test_a_failed_run_says_what_to_do_and_where_standard_error_says_why(session):
+    session.feed(*finished_run("lt1", "10.5", 1, spec(batch=8192), "9")[:-2], *online())
     found = Diagnosis(kind="oom", stream="err", line=3, text="OOM", advice="Halve the batch per GPU.")
     session.feed(changes.ended(1, "oom", (found,)))
     async with screens(session, size=(80, 24)) as (app, pilot):
@@ -251,14 +251,9 @@ async def test_why_a_run_failed_is_pointed_to_where_standard_error_has_it(sessio
         await press(pilot, "o", then=lambda: "The error is in standard error: press o." in text_of(app))
         session.feed(changes.ended(1, "cancelled", (found,)))  # nobody asks why
         await until(pilot, lambda: "The error is in" not in text_of(app))
-
-
-async def test_a_failed_run_says_what_to_do(session):
-    session.feed(*finished_run("lt1", "10.5", 1, spec(batch=8192), "9")[:-2], *online())
-    advice = Diagnosis(kind="oom", line=31, text="OOM when allocating", advice="Halve the batch per GPU.")
-    session.feed(changes.ended(1, "oom", (advice,)))
-    async with screens(session, size=(80, 24)) as (app, pilot):
-        await until(pilot, lambda: "failed: out of memory" in text_of(app))
+        found = Diagnosis(kind="oom", line=31, text="OOM when allocating", advice="Halve the batch per GPU.")
+        session.feed(changes.ended(1, "oom", (found,)))
+        await press(pilot, "r", then=lambda: "OOM when allocating" in text_of(app))
         first = [row for row in text_of(app).splitlines()[7:] if row.strip()]  # below the table
         assert "OOM when allocating" in first[0] and "line 31 of the log, run 1 on 1 GPU" in first[1]
         assert "Run 1 ran out of memory with a batch of 8,192 per GPU." in first[2]
@@ -293,7 +288,7 @@ async def test_the_export_says_that_it_goes_on_and_what_it_wrote(filled_session,
         await until(pilot, lambda: "Exporting 3 of 11: deck.pptx" in text_of(app))
         started[0].set_result("Written: deck.pptx.")
         await until(pilot, lambda: "Written: deck.pptx." in text_of(app) and "Exporting" not in text_of(app))
-        await until(pilot, lambda: [each.region.y for each in app.screen.query("Toast")] == [1], "at the top")
+        await until(pilot, lambda: [each.region.y for each in app.screen.query("Toast")] == [0], "at the top")
         hear[0][1](["no author", "no answer"])
     async with screens(filled_session, size=(80, 24)) as (app, pilot):  # the next day
         await pilot.press("exclamation_mark")

@@ -145,6 +145,10 @@ async def test_long_lines_are_whole_while_all_fit(log):
         whole = [" 1 begin", " 2 slurmstepd: error: JOB          error", "   2 CANCELLED AT 09:41 DUE TO"]
         whole += ["   TIME LIMIT", " 3 end"]
         await until(pilot, lambda: [row.rstrip() for row in text_of(app).split("\n")[:5]] == whole)
+        tail.can_focus = False  # an excerpt beside a chart
+        tail.refresh()
+        cut = [" 1 begin", " 2 slurmstepd: error: JOB 2 …      error", " 3 end"]
+        await until(pilot, lambda: [row.rstrip() for row in text_of(app).split("\n")[:3]] == cut)
         tail.why_empty = "Job 7 is queued. It waits for nodes to become free."
         tail.show_file(None, log.parent)
         await until(pilot, lambda: text_of(app).split("\n")[1].strip() == "become free.")

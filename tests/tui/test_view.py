@@ -619,7 +619,7 @@ def test_one_gpu_against_the_cpu_is_the_result_of_its_task():
     checks = {"10.4": TaskCheck(task_id="10.4", status="partial", items=items, missing="Run it.")}
     before = seen(LabState(runs={1: runs[1]}, submissions=submissions), checks=checks, task_id="10.4")
     assert headline(before) == "1 of 2 runs done. Press s to plan 1 run."
-    assert task_word(before) == "begun"
+    assert task_word(before) == "1 of 2 runs"
     alone = replace(before, task_id="10.3")
     assert result_parts(alone) == ("215 s", "an epoch on the CPU", "233 images per second")
     untold = replace(runs[1], spec=replace(runs[1].spec, unknown=("n_gpus",)))

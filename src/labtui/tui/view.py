@@ -304,7 +304,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if live is None and status in ("open", "partial"):
             runs = self.count("runs", task_id)
             none = task is not None and task.runs and not lines and not runs.done
-            said = "runs done" if runs.full else "no run yet" if none else ""
+            said = f"{runs.done} of {runs.of} runs" if runs.done else "no run yet" if none else ""
+            said = "runs done" if runs.full else said
             status = status if task is not None else "done"  # no task asks for more
         return TaskLine(task_id=task_id, title=title, status=status, live=live, text=said)
 

@@ -147,7 +147,7 @@ class PlanScreen(FramedScreen):
             "override": plan.errors,
             "start_copy": found is not None and found.copy,
             "drop_row": plan.job_file is None and included == [*parameters],
-            "next_form": len(plan.choices) > 1,
+            "next_form": action == "next_form" and len(plan.choices) > 1,  # it looks for job files
             "controls": not self.app.session.practice and plan.job_file is None,
         }
         return "" if acts.get(action, True) else None

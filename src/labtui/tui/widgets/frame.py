@@ -385,8 +385,7 @@ def _header(screen: FramedScreen, styles: Roles, width: int) -> Text:
     left.append(" " * max(2, rail + 2 - left.cell_len))
     title = view.edition.title if view.edition is not None else ""
     right, free = lab_state(view, styles), width - (2 if rail else 1)
-    whole = left.cell_len + len(title) + 2 + right.cell_len <= free
-    left.append(title if whole else title.partition(":")[0], styles.soft)
+    left.append(sentences(title, free - left.cell_len - right.cell_len - 2), styles.soft)
     return left_right(left, right, free, gap=2)
 
 

@@ -403,13 +403,16 @@ class TailView(scroll_view.ScrollView, can_focus=True):
         return Strip.join([Strip([Segment(head, quiet)]), shown, Strip([Segment(read, style + ends)])])
 
     def _wrapped(self, width: int) -> list[tuple[int, str]]:
-        """The number and text of each row while all fit with their long lines wrapped; else [], and lines are cut."""
+        """The number and text of each row while all fit with their long lines wrapped; else [], and lines are cut.
+
+        An excerpt of a log, which takes no keys, has one row for each line.
+        """
         rows = [] if self.file.path else [(0, part) for part in wrap(self.why_empty or EMPTY, width)]
         read = max((len(each) + 1 for each in self.read_as.values()), default=0)
         room = max(9, width - 4 * self.numbered - read)
         for number in map(self.file.number, range(min(self.file.rows(), self.size.height + 1))):
             rows += [(number, part) for part in wrap(self._text(number), room, drop_whitespace=False) or [""]]
-        return rows if len(rows) <= self.size.height else []
+        return rows if len(rows) <= self.size.height and (self.can_focus or not self.file.path) else []
 
     def _kept(self, text: str, number: int, width: int) -> tuple[str, ...]:
         """The parts of a long line around an ellipsis: without what says least, or what hides the current match."""
