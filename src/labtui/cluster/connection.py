@@ -9,16 +9,14 @@ with a deadline and a limit on bytes. The answer ends at the frame's marker, not
 program started by a start-up file can keep those open indefinitely.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import secrets
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
+import paramiko
 from msgspec.structs import replace
 
 from labtui.cluster.dial import SshChain, dial, lost_error
@@ -28,10 +26,6 @@ from labtui.cluster.login import Memory, refusal_in
 from labtui.cluster.target import Endpoint, Prompter
 from labtui.domain.errors import CannotConnect, LabError, failure
 from labtui.slurm.remote_command import Call, CommandResult, T, cut_frame, frame
-
-if TYPE_CHECKING:
-    import paramiko
-
 
 OUTPUT_CAP = 8 << 20
 COMMAND_LIMIT_S = 60.0
@@ -167,8 +161,6 @@ class Connection:
 
     def _execute(self, script: str, timeout_s: float) -> CommandResult:
         """Run `script`; the result's status is None if it is unknown how it ended."""
-        import paramiko
-
         transport, deadline, marker = self._transport(), time.monotonic() + timeout_s, secrets.token_hex(16)
         begin_s = min(timeout_s, BEGIN_LIMIT_S)
 
@@ -217,8 +209,6 @@ class Connection:
     @contextlib.contextmanager
     def _sftp_channel(self, limit_s: float = FILE_LIMIT_S) -> Iterator[paramiko.SFTPClient]:
         """The SFTP channel with a time limit for each answer. The server's refusals (OSError) are passed on."""
-        import paramiko
-
         new = self._sftp is None
         try:
             sftp = self._sftp or self._open_sftp(limit_s)
@@ -237,8 +227,6 @@ class Connection:
             raise
 
     def _open_sftp(self, limit_s: float) -> paramiko.SFTPClient:
-        import paramiko
-
         transport = self._transport()
         try:
             self._sftp = within(
@@ -265,8 +253,6 @@ class Connection:
         return None
 
     def _drop_sftp(self) -> None:
-        import paramiko
-
         sftp, self._sftp = self._sftp, None
         channel = sftp.get_channel() if sftp is not None else None
         if channel is not None:

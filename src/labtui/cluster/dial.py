@@ -4,8 +4,6 @@
 host key is refused without a question. For an unknown one the student is asked once, with its SHA-256 fingerprint.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import errno
@@ -18,18 +16,16 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+import paramiko
 
 from labtui.cluster.keys import within
 from labtui.cluster.local_files import write_inside
 from labtui.cluster.login import Login, Memory
 from labtui.cluster.target import Endpoint, LoginQuestion, Prompter, run_program
 from labtui.domain.errors import LabError, failure, os_errors
-
-if TYPE_CHECKING:
-    import paramiko
 
 _NO_ROUTE = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL, errno.EHOSTDOWN}
 _CUT = {errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED, errno.ESHUTDOWN}
@@ -48,8 +44,6 @@ def reaching(endpoint: Endpoint) -> Iterator[None]:
 
 
 def _reason_key(problem: BaseException) -> str:
-    import paramiko
-
     text, code = str(problem).lower(), problem.errno if isinstance(problem, OSError) else None
     if isinstance(problem, socket.gaierror):
         return "no-network" if code == socket.EAI_AGAIN else "name"
@@ -123,8 +117,6 @@ def dial(endpoint: Endpoint, prompter: Prompter, memory: Memory) -> SshChain:
 
 
 def _first_socket(endpoint: Endpoint) -> Any:
-    import paramiko
-
     if endpoint.proxy_command:
         if sys.platform == "win32":  # paramiko reads it with `select`, which takes only sockets there
             raise failure("proxy-windows", host=endpoint.host)
@@ -151,8 +143,6 @@ def connect_tcp(host: str, port: int, timeout_s: float) -> socket.socket:
 
 def _open_hop(transport: paramiko.Transport, hop: Endpoint, next_hop: Endpoint) -> Any:
     """A channel through `hop` to `next_hop`."""
-    import paramiko
-
     place = next_hop.host, next_hop.port
     with reaching(hop):
         try:
@@ -164,8 +154,6 @@ def _open_hop(transport: paramiko.Transport, hop: Endpoint, next_hop: Endpoint) 
 
 def _make_transport(endpoint: Endpoint, stream: Any) -> paramiko.Transport:
     """A transport on the socket `stream`, before the key exchange."""
-    import paramiko
-
     with reaching(endpoint):
         transport = paramiko.Transport(stream)
     transport.daemon = True

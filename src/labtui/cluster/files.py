@@ -11,8 +11,6 @@ copies those that the store has, and names those to send; these are uploaded onc
 unchanged file costs nothing, even in a new directory, and every file appears complete or not at all.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import hashlib
@@ -26,17 +24,15 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+import paramiko
+from paramiko.sftp import CMD_DATA, CMD_READ, CMD_STATUS, int64
 
 from labtui.domain.errors import RemoteFailure, failure
 from labtui.slurm.job_control import classify
 from labtui.slurm.remote_command import Call, CommandResult, shell_file
-
-if TYPE_CHECKING:
-    import paramiko
-
 
 MIN_READ_AHEAD, MAX_READ_AHEAD = 64 * 1024, 8 * 1024 * 1024
 """Bytes in flight. The minimum takes seconds on a bad connection; the maximum fills 200 Mbit/s at 300 ms."""
@@ -62,7 +58,7 @@ WINDOW = 32 << 20
 """The SFTP channel's packet and window sizes, large enough for large requests on slow connections."""
 
 
-SftpSession = Callable[[], AbstractContextManager["paramiko.SFTPClient"]]
+SftpSession = Callable[[], AbstractContextManager[paramiko.SFTPClient]]
 """Returns the SFTP channel, with a deadline; the server's refusals (OSError) are passed on."""
 
 
@@ -144,8 +140,6 @@ class RemoteFiles:
         Raises:
             RemoteFailure, ConnectionLost: as `read`.
         """
-        from paramiko.sftp import CMD_READ, int64
-
         with self._channel(path) as sftp:
             try:
                 request: Any = sftp
@@ -217,9 +211,6 @@ def _close_without_waiting(file: Any) -> None:
 
 def _read_pieces(sftp: Any, handle: bytes, offset: int, end: int, until: float) -> Iterator[bytes]:
     """The bytes from `offset` to `end`; each answer raises the limit on bytes in flight by its own size."""
-    import paramiko
-    from paramiko.sftp import CMD_DATA, CMD_READ, CMD_STATUS, int64
-
     answers, asked = _Answers(), deque[tuple[int, int]]()
     on_the_way, request, ahead = 0, request_size(sftp), MIN_READ_AHEAD
     while True:

@@ -4,8 +4,6 @@ One key only: a server counts each key offered as a failed login, and some sites
 are asked for, used and forgotten; the unlocked key is kept for reconnects.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import socket
@@ -14,16 +12,15 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
+import paramiko
+from cryptography.hazmat.primitives import serialization
+from paramiko.agent import AgentSSH
 
-from labtui.cluster.target import Endpoint, LoginQuestion, Prompter, Secret
+from labtui.cluster.target import Endpoint, LoginQuestion, Prompter, Secret, is_here, public_half
 from labtui.domain.errors import failure
-
-if TYPE_CHECKING:
-    import paramiko
-    from cryptography.hazmat.primitives.serialization import SSHCertificate
 
 AGENT_LIMIT_S = 5.0
 _LATEST_S = 253_402_300_799
@@ -82,16 +79,6 @@ def choose_key(endpoint: Endpoint, prompter: Prompter) -> OfferedKey | None:
     return OfferedKey(agent_keys[0], "the agent's key") if len(agent_keys) == 1 else None
 
 
-def public_half(path: Path) -> Path:
-    """The path of a key's public half."""
-    return path if path.suffix == ".pub" else path.with_name(path.name + ".pub")
-
-
-def is_here(path: Path) -> bool:
-    """Whether a key's file, or that of its public half, exists: the agent may hold the private one."""
-    return path.is_file() or public_half(path).is_file()
-
-
 def key_files(endpoint: Endpoint) -> list[Path]:
     """The keys that a login may offer, the first one first."""
     return [path for path in endpoint.identity_files if is_here(path)]
@@ -134,9 +121,6 @@ def _agent_keys(where: str) -> tuple[Any, ...]:
 
 
 def _ask_agent(where: str) -> tuple[Any, ...]:
-    import paramiko
-    from paramiko.agent import AgentSSH
-
     if not where:
         return tuple(paramiko.Agent().get_keys())
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -152,8 +136,6 @@ def _ask_agent(where: str) -> tuple[Any, ...]:
 
 def _load(path: Path, endpoint: Endpoint, prompter: Prompter) -> paramiko.PKey:
     """The private key in `path`, unlocked with a passphrase if it needs one."""
-    import paramiko
-
     answer: Secret | None = None
     for attempt in range(PASSPHRASE_TRIES + 1):
         try:
@@ -210,13 +192,13 @@ def _with_certificate(key: Any, path: Path, endpoint: Endpoint, origin: str) -> 
 
 def certificate_of(path: Path, blob: bytes | None, endpoint: Endpoint) -> Path | None:
     """The file of the certificate for the key with this public half; if that is unknown, the first certificate."""
-    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-
     base = path.with_suffix("") if path.suffix == ".pub" else path
     for file in (*endpoint.certificate_files, base.with_name(base.name + "-cert.pub")):
         certificate = _certificate(file)
         if certificate is not None:  # OpenSSH passes over another key's as well
-            line = certificate.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+            line = certificate.public_key().public_bytes(
+                serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+            )
             if blob is None or base64.b64decode(line.split()[1]) == blob:
                 return file
     return None
@@ -229,12 +211,10 @@ def certificate_end(path: Path) -> datetime | None:
     return datetime.fromtimestamp(certificate.valid_before, UTC)
 
 
-def _certificate(path: Path) -> SSHCertificate | None:
+def _certificate(path: Path) -> serialization.SSHCertificate | None:
     """The OpenSSH certificate in a file; None if it cannot be read as one."""
-    from cryptography.hazmat.primitives.serialization import SSHCertificate, load_ssh_public_identity
-
     try:
-        found = load_ssh_public_identity(path.read_bytes())
+        found = serialization.load_ssh_public_identity(path.read_bytes())
     except Exception:
         return None
-    return found if isinstance(found, SSHCertificate) else None
+    return found if isinstance(found, serialization.SSHCertificate) else None

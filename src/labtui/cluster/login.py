@@ -4,22 +4,17 @@ Each method is tried at most once and nothing is retried automatically: sites bl
 failures. paramiko's own client is not used, because it asks for a second factor on the terminal.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
+import paramiko
 
 from labtui.cluster.keys import OfferedKey, choose_key
 from labtui.cluster.target import Endpoint, LoginQuestion, Prompter, QuestionKind, Secret
 from labtui.domain.errors import LabError, LoginRefused, failure
 from labtui.domain.terminal_text import printable
-
-if TYPE_CHECKING:
-    import paramiko
 
 AUTH_LIMIT_S = 30.0
 ANSWER_LIMIT_S = 600.0
@@ -104,8 +99,6 @@ class Login(msgspec.Struct):
         return tuple(accepted)
 
     def _ask_methods(self) -> set[str]:
-        import paramiko
-
         self.transport.auth_timeout = AUTH_LIMIT_S
         try:
             self.transport.auth_none(self.endpoint.user)
@@ -117,8 +110,6 @@ class Login(msgspec.Struct):
 
     def _try(self, method: str) -> Sequence[str]:
         """Try one method; return the methods still required after a partial success, else nothing."""
-        import paramiko
-
         user, key = self.endpoint.user, None
         if method == "publickey":
             key = self.memory.keys.get(self.endpoint.label) or choose_key(self.endpoint, self.prompter)
@@ -145,8 +136,6 @@ class Login(msgspec.Struct):
 
     def _handle_error(self, method: str, problem: Exception) -> None:
         """Raise the error for a failed method; return if the next method may be tried."""
-        import paramiko
-
         if self.must_change:
             raise self._failure("password-expired")
         if self.gave_up:

@@ -235,6 +235,16 @@ def _expand(text: str) -> Path:
     return expand_home(os.path.expandvars(text.strip('"')))
 
 
+def public_half(path: Path) -> Path:
+    """The path of a key's public half."""
+    return path if path.suffix == ".pub" else path.with_name(path.name + ".pub")
+
+
+def is_here(path: Path) -> bool:
+    """Whether a key's file, or that of its public half, exists: the agent may hold the private one."""
+    return path.is_file() or public_half(path).is_file()
+
+
 def _identities(settings: SshSettings, chosen: str) -> tuple[tuple[Path, ...], bool]:
     """The candidate key files, and whether they were configured (OpenSSH's defaults were not)."""
     if chosen:

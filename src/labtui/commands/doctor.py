@@ -95,7 +95,7 @@ def key_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_key(args: argparse.Namespace) -> int:
     """Make the key unless it exists, send it, log in with it, and print what was done."""
-    from labtui.cluster.keys import public_half
+    from labtui.cluster.target import public_half
     from labtui.doctor.setup import AGENT_ADVICE, default_key, set_up_key
     from labtui.session.settings import with_changes
 

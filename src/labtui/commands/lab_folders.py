@@ -79,7 +79,7 @@ def run_init(args: argparse.Namespace) -> int:
 
 def _faults(settings: Settings, profile: Profile) -> Iterator[LabError]:
     """What can be seen to be wrong or missing in the settings without the network."""
-    from labtui.cluster.keys import is_here
+    from labtui.cluster.target import is_here
     from labtui.session.lab_cluster import check_settings
     from labtui.slurm.job_script import render
 

@@ -19,8 +19,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.cluster.connection import Connection
-from labtui.cluster.keys import public_half
-from labtui.cluster.target import LoginQuestion, Overrides, Prompter, resolve_hosts
+from labtui.cluster.target import LoginQuestion, Overrides, Prompter, public_half, resolve_hosts
 from labtui.doctor.findings import Requirements, check_account, trial_options
 from labtui.domain import decode
 from labtui.domain.errors import LoginRefused, UsageError, failure, os_errors
