@@ -12,8 +12,7 @@ from labtui.cluster.target import Prompter, start_again
 from labtui.domain.errors import os_errors
 from labtui.domain.model import plural
 from labtui.domain.profile import Profile
-from labtui.session.planning import lab_root
-from labtui.session.settings import Settings, cluster_user, hosts_of, with_changes
+from labtui.session.settings import Settings, cluster_user, hosts_of, lab_root, with_changes
 
 if TYPE_CHECKING:
     from labtui.cluster.connection import Connection

@@ -18,12 +18,22 @@ from msgspec.structs import replace
 
 from labtui.domain.errors import failure
 from labtui.domain.model import AcceptedFinding, RunSpec, Stream, SubmissionDraft
-from labtui.domain.profile import PLACE, Profile, fill
 from labtui.domain.run import WHAT_COUNTS
 from labtui.domain.state import LOG_ENDINGS, WITHOUT_JOB, LabState, RunState, SubmissionState
 from labtui.domain.terminal_text import file_name
+from labtui.lab import plan as lab_plan
+from labtui.lab.evidence import Evidence, FileFact
+from labtui.lab.expected_time import expectation, time_limit
+from labtui.lab.plan_table import rows_of
+from labtui.lab.run_choice import existing_runs
+from labtui.preflight.findings import imported_files
 from labtui.session.folder import SCRIPT_NAME, digest_of, sent_as
-from labtui.session.settings import Settings
+from labtui.session.own_jobs import batch_file, job_file_draft, own_files
+from labtui.session.run_matcher import with_slurm_outcome
+from labtui.session.settings import lab_root
+from labtui.slurm.batch_script import read_script
+from labtui.slurm.job_script import JobContext, job_script
+from labtui.slurm.values import limit_minutes
 
 if TYPE_CHECKING:
     from labtui.session.session import Session
@@ -37,19 +47,6 @@ OUT_OF_MEMORY_AGAIN = "Unchanged, it runs out of memory again."
 """What to know of a job that ran out of the node's memory."""
 MANUAL_FOLDER = "slurm/by-hand"
 """The folder of what the student may submit without labtui."""
-
-
-def lab_root(profile: Profile, settings: Settings, *, user: str, account: str = "") -> str:
-    """The remote directory of this lab; a relative one starts at the remote home.
-
-    Raises:
-        UsageError: when the profile's path needs an account or user that is not known.
-    """
-    places = {"account": profile.account_of(account, settings.account), "user": user}
-    root = fill(settings.root or profile.root, places)
-    if lacks := PLACE.search(root):
-        raise failure("no-place", place=lacks[1])
-    return f"{root.rstrip('/')}/{file_name(settings.edition)}"
 
 
 def logs_of(draft: SubmissionDraft, remote_dir: str, *, user: str) -> dict[str, str]:
@@ -79,10 +76,6 @@ def log_names_of(draft: SubmissionDraft) -> dict[str, str]:
 
 def known_runs(session: Session, task_id: str, drafts: Iterable[SubmissionDraft]) -> dict[RunSpec, RunState]:
     """The runs of these drafts that are already done or under way, each with that run; own job files are left out."""
-    from labtui.lab.evidence import Evidence, FileFact
-    from labtui.lab.run_choice import existing_runs
-    from labtui.session.run_matcher import with_slurm_outcome
-
     edition, scripts = session.edition, session.folder.script_files().items()
     facts = {name: FileFact(name, data) for name, data in scripts}
     specs = [run for draft in drafts if draft.form != "own" for run in draft.runs]
@@ -102,14 +95,9 @@ def plan(
         TemplateError: when the template does not fit the draft.
         FolderError: when scripts cannot be read.
     """
-    from labtui.slurm.batch_script import read_script
-    from labtui.slurm.values import limit_minutes
-
     # it identifies one submission on this computer and in Slurm's records
     own, token = draft.form == "own", f"lt{secrets.token_hex(10)}"
     if own and script is not None:  # edited: what the old text said of its runs may not be so any more
-        from labtui.session.own_jobs import job_file_draft
-
         edited = job_file_draft(draft.job_file, script, task_id=draft.task_id, given=draft.options_by_name)
         draft = replace(edited, beside=draft.beside, job_name=draft.job_name)
     root = lab_root(session.profile, session.settings, user=session.user, account=draft.account)
@@ -143,16 +131,10 @@ def plan(
 
 def _files_of(session: Session, draft: SubmissionDraft, script: str | None, token: str) -> dict[str, bytes]:
     """All files of the submission's directory, including the job script, by their names there."""
-    from labtui.slurm.job_script import JobContext, job_script
-
     files = session.folder.script_files()
     if draft.form == "own":
-        from labtui.session.own_jobs import own_files
-
         return files | own_files(draft, script)
-    from labtui.lab.plan import refuse_too_many_nodes
-
-    refuse_too_many_nodes(draft, session.profile)
+    lab_plan.refuse_too_many_nodes(draft, session.profile)
     if script is None:
         lab, practice = session.settings.edition, session.practice
         context = JobContext(token=token, edition=lab, practice=practice, user=session.user)
@@ -162,8 +144,6 @@ def _files_of(session: Session, draft: SubmissionDraft, script: str | None, toke
 
 def started_files(draft: SubmissionDraft, files: Mapping[str, bytes]) -> set[str]:
     """The files that the runs of a draft start or import."""
-    from labtui.preflight.findings import imported_files
-
     texts = {name: data.decode("utf-8", "replace") for name, data in files.items()}
     return texts.keys() & imported_files({run.script for run in draft.runs}, texts)
 
@@ -222,12 +202,9 @@ def _propose_all_sizes(session: Session, run: RunState, batch: int, minutes: int
 
     Sizes that are done with that batch are left out; if all are done, the run's own size is repeated.
     """
-    from labtui.lab.plan import PlanOverrides, drafts_from
-    from labtui.lab.plan_table import rows_of
-
     spec, sent = run.spec, session.state.submissions[run.token]
     form = sent.form if sent.form != "own" else None
-    wanted = PlanOverrides(
+    wanted = lab_plan.PlanOverrides(
         form=form, per_gpu_batch=batch, epochs=spec.epochs, time_limit_minutes=minutes, qos=sent.qos,
         partition=sent.partition,
     )  # fmt: skip
@@ -239,7 +216,7 @@ def _propose_all_sizes(session: Session, run: RunState, batch: int, minutes: int
     of_its_size = [row for row in mine if row.spec.n_gpus == spec.n_gpus]
     missing = [row for row in mine if row.spec not in done] or of_its_size
     sizes = "on all sizes, to compare them" if missing == mine else "as the runs that are done have"
-    drafts = drafts_from(missing, planned, None, session.edition, session.profile)
+    drafts = lab_plan.drafts_from(missing, planned, None, session.edition, session.profile)
     return Proposal(drafts=drafts, sentence=f"Out of memory: try a batch of {batch:,} per GPU, {sizes}.")
 
 
@@ -252,11 +229,9 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
         UsageError: no such run, it is not over, its queue does not allow these minutes, or its own job file sets what
             would have to change.
     """
-    from labtui.lab.plan import refuse_over_limit
-
     run = run_of(session.state, run_id)
     submission = session.state.submissions[run.token]
-    refuse_over_limit(submission.queue, minutes, session.profile)
+    lab_plan.refuse_over_limit(submission.queue, minutes, session.profile)
     if run.outcome is None and submission.status not in WITHOUT_JOB:
         raise failure("not-over", run=run_id)
     runs = [session.state.runs[number] for number in submission.run_ids]
@@ -296,15 +271,12 @@ def _propose_smaller_batch(
     session: Session, submission: SubmissionState, starved: RunState, specs: Iterable[RunSpec], minutes: int | None
 ) -> Proposal:  # fmt: skip
     """After running out of GPU memory: all sizes if the task plans such a run, else the same runs."""
-    from labtui.lab.plan import smaller_batch
-    from labtui.session.own_jobs import batch_file
-
     if job_file := submission.job_file:
         where = batch_file(starved.spec, job_file)
         raise failure("own-batch", run=starved.run_id, file=where, job_file=job_file)
     if starved.spec.per_gpu_batch < 2:
         raise failure("no-smaller-batch", run=starved.run_id)
-    batch = smaller_batch(starved.spec, session.edition.task(starved.task_id))
+    batch = lab_plan.smaller_batch(starved.spec, session.edition.task(starved.task_id))
     if (planned := _propose_all_sizes(session, starved, batch, minutes)) is not None:
         return planned
     smaller = tuple(replace(s, batch_size=min(batch, s.per_gpu_batch) * s.replicas) for s in specs)
@@ -319,8 +291,6 @@ def _propose_more_time(
 
     If not one epoch ended and nothing is known of such runs, each takes longer than the limit was.
     """
-    from labtui.lab.expected_time import expectation, time_limit
-
     known = [run for run in runs if "epochs" not in run.spec.unknown]
     needed = sum(run.trained_s / run.epochs_read * run.spec.epochs for run in known if run.epochs)
     planned, before = submission.time_limit_minutes, submission.limit_minutes
@@ -352,18 +322,16 @@ def _redraft(
 
     A queue may allow less now than when the submission was made: the minutes are cut to its limit.
     """
-    from labtui.lab.plan import size_job, with_limit
-
     minutes = session.profile.within_limit(submission.queue, minutes)
     if submission.job_file:
         own = _redraft_own(session, submission)
-        return own if minutes == own.time_limit_minutes else with_limit(own, minutes)
+        return own if minutes == own.time_limit_minutes else lab_plan.with_limit(own, minutes)
     profile, again, form = session.profile, submission.request_fields, submission.form
     again |= {name: getattr(session.settings, name) for name in ("data_dir", "container", "reservation")}
     again |= {"options": (), "time_limit_minutes": minutes}
     if form == "one-job" and len(specs) == 1 < len(submission.run_ids):
         form = "torchrun" if specs[0].launcher == "torchrun" else "job-per-size"
-    draft = size_job(SubmissionDraft(**again), form, specs, profile)
+    draft = lab_plan.size_job(SubmissionDraft(**again), form, specs, profile)
     if draft.gpus == submission.gpus:
         draft = replace(draft, cpus=submission.cpus)
     name = submission.job_name.removesuffix(f"-{submission.token[-8:]}")
@@ -372,8 +340,6 @@ def _redraft(
 
 def _redraft_own(session: Session, submission: SubmissionState) -> SubmissionDraft:
     """A draft that repeats a student's own job file as it was sent."""
-    from labtui.session.own_jobs import job_file_draft
-
     files = session.files_of(submission.token)
     # the student may have shortened the time
     given = {option: value for option, value in submission.options_by_name.items() if option != "time"}

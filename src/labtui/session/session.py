@@ -19,11 +19,11 @@ from labtui.domain import decode
 from labtui.domain.errors import FolderTaken, LabError, failure
 from labtui.domain.model import AcceptedFinding, Stream, SubmissionDraft
 from labtui.domain.state import WRITER_GONE, ConnectionState, LabState
-from labtui.session import mirrors, planning, records
+from labtui.session import mirrors, records
 from labtui.session.folder import SCRIPT_NAME, LabFolder
 from labtui.session.journal import FaultLog, Journal, Mailbox, Request, run_every
 from labtui.session.opening import lock_folder, open_store
-from labtui.session.settings import cluster_user, load_named
+from labtui.session.settings import cluster_user, lab_root, load_named
 from labtui.session.store import Store
 from labtui.session.worker_context import Clock, WorkerContext
 
@@ -109,7 +109,7 @@ class Session:
         from labtui.session.lab_cluster import connection_to
 
         try:
-            planning.lab_root(self.profile, self.settings, user=self.user)
+            lab_root(self.profile, self.settings, user=self.user)
             cluster = connection_to(self.settings, self.profile, self._prompter)
         except LabError as error:
             self._not_started = error
@@ -351,6 +351,7 @@ class Session:
 
     def _act(self, request: Request) -> tuple[str, Future[Any]]:
         """Act on a request here; return the token of its submission ("" for none) and a future for the result."""
+        from labtui.session import planning
         from labtui.slurm.job_control import cancel, check_script
         from labtui.slurm.probe import paths_exist
 

@@ -23,7 +23,8 @@ import platformdirs
 from labtui.cluster import local_files
 from labtui.domain import decode
 from labtui.domain.errors import LabError, failure, os_errors, suggest
-from labtui.domain.profile import Profile, check_image, split_address
+from labtui.domain.profile import PLACE, Profile, check_image, fill, split_address
+from labtui.domain.terminal_text import file_name
 
 if TYPE_CHECKING:
     from labtui.cluster.target import Endpoint, Overrides
@@ -234,6 +235,19 @@ def cluster_user(settings: Settings, profile: Profile) -> str:
         return login_of(settings, profile)[0] or hosts_of(settings, profile)[0].user
     except LabError:
         return ""
+
+
+def lab_root(profile: Profile, settings: Settings, *, user: str, account: str = "") -> str:
+    """The remote directory of this lab; a relative one starts at the remote home.
+
+    Raises:
+        UsageError: when the profile's path needs an account or user that is not known.
+    """
+    places = {"account": profile.account_of(account, settings.account), "user": user}
+    root = fill(settings.root or profile.root, places)
+    if lacks := PLACE.search(root):
+        raise failure("no-place", place=lacks[1])
+    return f"{root.rstrip('/')}/{file_name(settings.edition)}"
 
 
 # --------------------------------------------------------------------------- trust
