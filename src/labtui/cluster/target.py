@@ -23,7 +23,6 @@ from labtui.cluster.local_files import expand_home
 from labtui.domain.errors import failure
 from labtui.domain.profile import Profile, split_address
 from labtui.domain.state import CLUSTER_OVER
-from labtui.slurm.values import number
 
 
 def _own_known_hosts() -> Path:
@@ -176,7 +175,7 @@ def _endpoint(name: str, overrides: Overrides, profile: Profile, depth: int = 0)
         published_at=profile.host_keys_source if host in profile.login_hosts else "",
         proxy_command=re.sub(r"%[hprn%]", lambda match: shlex.quote(expand[match[0]]), command),
         jumps=jumps,
-        connect_timeout_s=float(number(_first(settings, "connecttimeout")) or 15),
+        connect_timeout_s=float(_first(settings, "connecttimeout") or 0) or 15.0,
     )
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from labtui.cluster.local_files import expand_home, files_inside
+from labtui.doctor.findings import Requirements
 from labtui.domain.errors import LabError, failure, os_errors, suggest
 from labtui.domain.profile import Profile, fill
 from labtui.domain.state import LabState
@@ -32,7 +33,6 @@ from labtui.session.folder import LabFolder, list_remote, read_remote
 from labtui.session.settings import Settings, cluster_user, load_named, named_file, read_text
 
 if TYPE_CHECKING:
-    from labtui.doctor.findings import Requirements
     from labtui.session.session import Session
 
 
@@ -156,8 +156,6 @@ def requirements_of(
 
     Paths may contain {account} and {user}; "" and () stand for what is not read.
     """
-    from labtui.doctor.findings import Requirements
-
     with contextlib.suppress(LabError):  # it cannot be read; the connection can still be examined
         edition = edition or load_edition(settings.edition, folder)
     runs = [run.spec for task in edition.tasks for run in task.runs] if edition is not None else []

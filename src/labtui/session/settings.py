@@ -15,20 +15,17 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 import platformdirs
 
 from labtui.cluster import local_files
+from labtui.cluster.target import Endpoint, Overrides, resolve_hosts
 from labtui.domain import decode
 from labtui.domain.errors import LabError, failure, os_errors, suggest
 from labtui.domain.profile import PLACE, Profile, check_image, fill, split_address
 from labtui.domain.terminal_text import file_name
-
-if TYPE_CHECKING:
-    from labtui.cluster.target import Endpoint, Overrides
-
 
 _T = TypeVar("_T")
 SETTINGS_FILE = "lab.toml"
@@ -201,8 +198,6 @@ def parse_profile(text: str, name: str) -> Profile:
 
 def overrides_of(settings: Settings) -> Overrides:
     """The connection settings of a lab folder."""
-    from labtui.cluster.target import Overrides
-
     names = ("host", "port", "user", "identity", "host_key")
     return Overrides(**{name: getattr(settings, name) for name in names})
 
@@ -213,8 +208,6 @@ def hosts_of(settings: Settings, profile: Profile) -> tuple[Endpoint, ...]:
     Raises:
         LabError: they name no login host, or the SSH configuration cannot be read.
     """
-    from labtui.cluster.target import resolve_hosts
-
     return resolve_hosts(profile, overrides_of(settings))
 
 
