@@ -3,8 +3,6 @@
 Answers are secrets and are never printed.
 """
 
-from __future__ import annotations
-
 import getpass
 import os
 import re
@@ -81,7 +79,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     published: tuple[str, ...] = ()
     published_at: str = ""
     proxy_command: str = ""
-    jumps: tuple[Endpoint, ...] = ()
+    jumps: tuple["Endpoint", ...] = ()
     connect_timeout_s: float = 15.0
 
     @property

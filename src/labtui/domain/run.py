@@ -1,7 +1,5 @@
 """The record of a run as its log tells it: log readers fill it, a lab folder keeps it, results are computed from it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any, Literal, Self
@@ -127,7 +125,7 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
         """The fields that are known."""
         return {name: value for name in _FACTS if (value := getattr(self, name)) is not None}
 
-    def with_others(self, other: RunFacts, *, sure: bool = True) -> Self:
+    def with_others(self, other: "RunFacts", *, sure: bool = True) -> Self:
         """These facts updated by another line's; an unsure line fills gaps only. True `practice` and `small` stay."""
         new = other.given()
         if not sure:

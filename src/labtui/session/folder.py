@@ -9,8 +9,6 @@ the scripts and templates that come with labtui: from ``labtui/_data`` in an ins
 ``slurm_templates/`` in a source tree.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -85,7 +83,7 @@ class _PathInside:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def __get__(self, folder: LabFolder, owner: type[LabFolder]) -> Path:
+    def __get__(self, folder: "LabFolder", owner: type["LabFolder"]) -> Path:
         return folder.path / self._name
 
 
@@ -95,7 +93,7 @@ class LabFolder(msgspec.Struct, frozen=True):
     path: Path
 
     @classmethod
-    def open(cls, path: str | Path) -> LabFolder:
+    def open(cls, path: str | Path) -> "LabFolder":
         """The lab folder at `path`.
 
         Raises:
@@ -110,7 +108,7 @@ class LabFolder(msgspec.Struct, frozen=True):
     def create(
         cls, path: str | Path, settings: Settings, *, wanted: Callable[[str], bool] = bool,
         extra: Mapping[str, str] | None = None,
-    ) -> LabFolder:  # fmt: skip
+    ) -> "LabFolder":  # fmt: skip
         """Make a lab folder (or complete one): settings, sub-folders, scripts and templates. Existing files stay.
 
         `wanted` says which of labtui's scripts the folder gets, by name. `extra` maps the names of further files to

@@ -5,8 +5,6 @@ database; a file that cannot be written is skipped. Lab folders of schema 1 to 3
 converted when such a folder is opened.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -95,7 +93,7 @@ class Writer(msgspec.Struct, frozen=True, kw_only=True):
     follows: str = ""
 
     @classmethod
-    def here(cls, database: Path, follows: str = "") -> Writer:
+    def here(cls, database: Path, follows: str = "") -> "Writer":
         path, inode = os.fsencode(database).decode("utf-8", "backslashreplace"), database.stat().st_ino
         return cls(host=platform.node(), path=path, inode=inode, pid=os.getpid(), follows=follows)
 
@@ -106,7 +104,7 @@ class Writer(msgspec.Struct, frozen=True, kw_only=True):
         what = f"`labtui {self.follows}`" if self.follows else "Another labtui"
         return f"{what} (process {self.pid}{there})"
 
-    def copied_from(self, last: Writer) -> bool:
+    def copied_from(self, last: "Writer") -> bool:
         """Whether this database is a copy of the one that `last` names.
 
         A moved folder keeps its inode and a restored one its path; a copy keeps neither.

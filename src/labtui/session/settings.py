@@ -6,8 +6,6 @@ where it connects and as whom, and the commands in its own cluster profile. A fo
 changes. Any other is opened for reading only: no connection, nothing sent, nothing written.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib

@@ -11,8 +11,6 @@ other end the request may still be with the controller: then several complete an
 (`empty_answers`).
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

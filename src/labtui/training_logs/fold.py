@@ -7,8 +7,6 @@ a training (a callback's, a bar) are about the same epochs and are left out.
 Lines of Keras and PyTorch that depend on the lines around them are read in `keras_runs` and `spans`.
 """
 
-from __future__ import annotations
-
 import copy
 from collections import deque
 from collections.abc import Callable
@@ -44,7 +42,7 @@ class Fold:
         self.job_gpus: GpuCount | None = None
         self.strategies: deque[GpuCount] = deque(maxlen=MAX_LISTED)
 
-    def fork(self) -> Fold:
+    def fork(self) -> "Fold":
         """A copy for a rank that begins to train: what lines without a rank said is true of it, too.
 
         Kept runs and epochs never change, so both have the same: a copy of each would cost more with every line.

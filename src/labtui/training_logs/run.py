@@ -1,7 +1,5 @@
 """A run while its lines arrive: what is known of it so far, and its value as a `ParsedRun`."""
 
-from __future__ import annotations
-
 import statistics
 from collections import deque
 from typing import Any, Literal
@@ -229,7 +227,7 @@ class OpenRun(msgspec.Struct):
             self.note("Some epochs have two times in this log: the interval holds both.")
         return True
 
-    def continues_with(self, sample: EpochSample, other: OpenRun) -> bool:
+    def continues_with(self, sample: EpochSample, other: "OpenRun") -> bool:
         """Whether an epoch comes next here as well as in the run opened after this, and by its time is this run's."""
         mine, its = self.epochs.get(sample.epoch - 1), other.epochs.get(sample.epoch - 1)
         if mine is None or its is None or its.starts_process or self.has_epoch(sample.epoch):
@@ -382,7 +380,7 @@ class OpenRun(msgspec.Struct):
             return replace(run, batch_size=None, notes=(*run.notes, _OPEN_BATCH.format(run.batch_size)))
         return run
 
-    def _without_records(self) -> OpenRun:
+    def _without_records(self) -> "OpenRun":
         """The run without MLPerf's records: these stop, so the printed epochs may be of another training."""
         kept = {name: getattr(self.facts, name) for name in ("epochs_planned", "practice", "small")}
         facts = RunFacts(framework=self.form, **kept)
