@@ -3,9 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from labtui.results.catalogue import job_gpu_chart
-from labtui.training_logs.gpu_sampler import read_samples, samples_in_epochs
+from labtui.training_logs.gpu_sampler import clocks, read_samples, samples_in_epochs
 from tests.results.helpers import epoch
 
 HEADER = "timestamp, index, utilization.gpu [%], utilization.memory [%], memory.used [MiB], power.draw [W]\n"
@@ -51,7 +52,9 @@ def test_utilisation_beside_the_epochs():
     busy = "".join(line(at, gpu, 100 if at >= 10 else 0) for at in range(0, 40, 2) for gpu in (0, 1))
     epochs = [epoch(1, 20, ended_at=START + 20), epoch(2, 10, ended_at=START + 30)]
     samples = read_samples((HEADER + busy).encode())
-    inside = samples_in_epochs(samples, epochs, n_gpus=1)
-    assert {(one.index, one.utilization) for one in inside} == {(0, 1.0)} and len(inside) == 6
+    inside = samples_in_epochs(samples, epochs)
+    assert {(one.index, one.utilization) for one in inside} == {(0, 1.0), (1, 1.0)} and len(inside) == 12
+    clocked = [replace(one, clock_mhz=1000.0 + one.index) for one in samples]
+    assert clocks(clocked, epochs, n_gpus=1) == (1000.0, {}), "the first GPU alone"
     assert [series.name for series in job_gpu_chart(samples).series] == ["GPU 0", "GPU 1"]
-    assert samples_in_epochs(samples, [epoch(1, 5), epoch(2, 5)], n_gpus=1) == []
+    assert samples_in_epochs(samples, [epoch(1, 5), epoch(2, 5)]) == []

@@ -62,9 +62,7 @@ def _reason_key(problem: BaseException) -> str:
 
 
 def lost_error(problem: BaseException, host: str) -> LabError:
-    """The error for an exception on an open connection. A `LabError` is returned as it is."""
-    if isinstance(problem, LabError):
-        return problem
+    """The error for an exception on an open connection."""
     return failure("silent" if isinstance(problem, TimeoutError) else "lost", host=host)
 
 

@@ -120,7 +120,7 @@ def run_utilization(run: MeasuredRun, samples: Sequence[GpuSample]) -> RunUtiliz
     n_gpus, stands_in = run.run.n_gpus or 0, ("device", "cpu") in run.run.tuning  # a CPU device for each GPU
     if stands_in or not n_gpus or not samples or all(each.ended_at is None for each in run.run.epochs[1:]):
         return None
-    inside = samples_in_epochs(samples, run.run.epochs, n_gpus=None)
+    inside = samples_in_epochs(samples, run.run.epochs)
     load = [(sample.index, sample.utilization) for sample in inside if sample.utilization is not None]
     busy = [share for index, share in load if index < n_gpus]
     steady = statistics.fmean(busy) if len(busy) >= MIN_SAMPLES * n_gpus else None

@@ -97,15 +97,14 @@ class SubmissionReader:
         if tuple(plan) != submission.run_ids:
             submission = replace(submission, run_ids=tuple(plan), runs=tuple(plan.values()))
             state = state.with_planned(submission)
-        return state.with_runs(self._runs_from_logs(submission, state, parsed_runs))
+        return state.with_runs(self._runs_from_logs(state, parsed_runs))
 
     @property
     def _parsed_runs(self) -> tuple[ParsedRun, ...]:
         return runs_of_job(self._readers["out"].runs, self._readers["err"].runs)
 
-    def _runs_from_logs(
-        self, submission: SubmissionState, state: LabState, parsed_runs: Sequence[ParsedRun]
-    ) -> list[RunState]:
+    def _runs_from_logs(self, state: LabState, parsed_runs: Sequence[ParsedRun]) -> list[RunState]:
+        submission = state.submissions[self.token]
         report = join_streams(self._readers["out"].report, self._readers["err"].report)
         match, self.failures = self._match, len(report.failures)
         index_of = {number: index for index, number in match.run_ids.items()}
@@ -265,10 +264,7 @@ def _with_outcome(
 ) -> RunState:
     """The run with its outcome: from its log first, then from Slurm, if the `job` is over and the logs complete."""
     parsed = None if index is None else report.runs[index]
-    if index is None:
-        found = _other_training(run.spec, next(unmatched, None))
-    else:
-        found = _gpu_contradiction(run, report, index)
+    found = _gpu_contradiction(run, parsed) if parsed else _other_training(run.spec, next(unmatched, None))
     state = job.slurm_state if job is not None else ""
     by_slurm: Outcome = OUTCOMES.get(state, "unfinished") if job is not None else "failed"
     outcome = by_slurm if parsed is None or parsed.outcome == "unfinished" else parsed.outcome
@@ -313,10 +309,9 @@ def with_slurm_outcome(state: LabState, run: RunState) -> RunState:
     return replace(run, outcome=outcome, diagnosis=_slurm_diagnosis(outcome, job))
 
 
-def _gpu_contradiction(run: RunState, report: LogReport, index: int) -> tuple[Diagnosis, ...]:
+def _gpu_contradiction(run: RunState, parsed: ParsedRun) -> tuple[Diagnosis, ...]:
     """A contradiction if TensorFlow reports other GPUs than planned, often in the .err after the first epochs."""
-    spec, parsed = run.spec, report.runs[index]
-    lines = parsed.gpu_lines
+    spec, lines = run.spec, parsed.gpu_lines
     if not lines or parsed.contradictions or "n_gpus" in spec.unknown or spec.device == "cpu":
         return ()
     best, _ = most_reliable(lines)

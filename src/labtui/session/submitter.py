@@ -224,13 +224,11 @@ class Submitter:
         self._change(token, SubmissionStatus.WAITING, error.sentence, error.hint, attempt=tries)
 
     def _withdraw(self, submission: SubmissionState, reason: str = "withdrawn") -> None:
-        self._give_up(submission, failure(reason), SubmissionStatus.WITHDRAWN)
+        self._give_up(submission, failure(reason), withdrawn=True)
 
-    def _give_up(
-        self, submission: SubmissionState, error: LabError,
-        status: SubmissionStatus = SubmissionStatus.REFUSED,
-    ) -> None:  # fmt: skip
-        again = "Correct that, then run it again." if status is SubmissionStatus.REFUSED else ""
+    def _give_up(self, submission: SubmissionState, error: LabError, *, withdrawn: bool = False) -> None:
+        status = SubmissionStatus.WITHDRAWN if withdrawn else SubmissionStatus.REFUSED
+        again = "" if withdrawn else "Correct that, then run it again."
         self._change(submission.token, status, error.sentence, error.hint or again)
         pending = self._pending.pop(submission.token, _Pending())
         for future in pending.sent:

@@ -7,7 +7,7 @@ node, and the GPUs are numbered through all nodes. Times are in UTC, as the temp
 
 import statistics
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -92,25 +92,26 @@ def _parse_time(text: str) -> float | None:
 # --------------------------------------------------------------------------- beside the epochs
 
 
-def samples_in_epochs(
-    samples: Sequence[GpuSample], epochs: Sequence[EpochSample], *, n_gpus: int | None
-) -> list[GpuSample]:
-    """The samples within a run's epochs after the first, of the GPUs that it used.
+def samples_in_epochs(samples: Iterable[GpuSample], epochs: Sequence[EpochSample]) -> list[GpuSample]:
+    """The samples within a run's epochs after the first.
 
-    A MirroredStrategy over n uses the first n. Epochs whose log gives no time of their end (`ended_at`) have none.
+    Epochs whose log gives no time of their end (`ended_at`) have none.
     """
     times = sorted((one.ended_at, one.seconds.value) for one in epochs[1:] if one.ended_at is not None)
     begins, ends = [end - seconds for end, seconds in times], [end for end, _ in times]
-    used = (one for one in samples if n_gpus is None or one.index < n_gpus)
-    placed = ((one, bisect_left(ends, one.at)) for one in used)
+    placed = ((one, bisect_left(ends, one.at)) for one in samples)
     return [one for one, place in placed if place < len(ends) and begins[place] <= one.at]
 
 
 def clocks(
     samples: Sequence[GpuSample], epochs: Sequence[EpochSample], *, n_gpus: int | None
 ) -> tuple[float | None, dict[str, float]]:
-    """The mean clock (MHz) of a run's GPUs after its first epoch, and the share of samples that each cause slowed."""
-    inside = samples_in_epochs(samples, epochs, n_gpus=n_gpus)
+    """The mean clock (MHz) of a run's GPUs after its first epoch, and the share of samples that each cause slowed.
+
+    A MirroredStrategy over n uses the first n.
+    """
+    used = (one for one in samples if n_gpus is None or one.index < n_gpus)
+    inside = samples_in_epochs(used, epochs)
     known = [one.clock_mhz for one in inside if one.clock_mhz is not None]
     told = [one.slowed_by for one in inside if one.slowed_by is not None]
     shares = {name: sum(name in each for each in told) / len(told) for name in SLOWED_BY.values() if told}
