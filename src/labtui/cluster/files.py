@@ -22,7 +22,6 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -58,7 +57,7 @@ WINDOW = 32 << 20
 """The SFTP channel's packet and window sizes, large enough for large requests on slow connections."""
 
 
-SftpSession = Callable[[], AbstractContextManager[paramiko.SFTPClient]]
+SftpSession = Callable[[], contextlib.AbstractContextManager[paramiko.SFTPClient]]
 """Returns the SFTP channel, with a deadline; the server's refusals (OSError) are passed on."""
 
 

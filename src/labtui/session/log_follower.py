@@ -20,8 +20,7 @@ from labtui.cluster.files import PEEK_BYTES
 from labtui.domain.errors import RemoteFailure, failure
 from labtui.domain.model import JobPhase, Stream, SubmissionStatus
 from labtui.domain.state import Change, LogState, SubmissionState
-from labtui.session import mirrors
-from labtui.session.mirrors import CopyStep, LogCopy, has_whole_logs
+from labtui.session.mirrors import STREAMS, CopyStep, LogCopy, has_whole_logs, segments_on_disk
 from labtui.session.run_matcher import SubmissionReader
 from labtui.session.worker_context import Task, WorkerContext
 from labtui.slurm.probe import FileDigest, file_digest
@@ -115,7 +114,7 @@ class LogFollower:
             if (job := submission.job) is None:
                 continue
             current = self._context.readings.are_current(submission)
-            for stream in mirrors.STREAMS:
+            for stream in STREAMS:
                 key, log = (submission.token, stream), submission.logs.get(stream)
                 if (known := self._followed.get(key)) is not None and known.job_id == job.job_id:
                     continue
@@ -282,7 +281,7 @@ class LogFollower:
 
     def _restart(self, submission: SubmissionState, item: LogStream) -> None:
         """The remote file was replaced: begin a new segment and drop what was parsed from the old one."""
-        segment = 1 + max(mirrors.segments_on_disk(self._context.folder, submission, item.stream), default=0)
+        segment = 1 + max(segments_on_disk(self._context.folder, submission, item.stream), default=0)
         change = methodcaller("with_log", item.token, item.stream, LogState(segment=segment))
         self._context.journal.change(change)
         reader = self._reader(submission)

@@ -13,7 +13,6 @@ import sqlite3
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
@@ -92,13 +91,13 @@ class Store:
             raise
         return connection
 
-    @contextmanager
+    @contextlib.contextmanager
     def _database(self) -> Iterator[sqlite3.Connection]:
         """The connection, for one thread at a time. Errors of SQLite and the disk become StoreError."""
         with self._one_thread, store_errors(self.path):
             yield self._connection
 
-    @contextmanager
+    @contextlib.contextmanager
     def _transaction(self, *, write: bool = True) -> Iterator[sqlite3.Connection]:
         with self._database() as db:
             db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
@@ -189,7 +188,10 @@ class Store:
             state = state.with_planned(_decoded(SubmissionState, token, data))
         read = {token: _decoded(records.Reading, token, data) for token, data in readings}
         for token, reading in read.items():
-            if _matches_job(state, token, reading.source):
+            submission, job_id = state.submissions.get(token), reading.source.partition(" ")[0]
+            job = submission.job if submission is not None else None
+            # those of another job do not count; readings of earlier versions do not say and count
+            if job is not None and job_id in ("", job.job_id):
                 state = state.with_runs(reading.runs)
         self.sources = {token: reading.source for token, reading in read.items()}
         for (data,) in last:
@@ -287,7 +289,7 @@ class Store:
             self.lock.release()
 
 
-@contextmanager
+@contextlib.contextmanager
 def store_errors(path: Path) -> Iterator[None]:
     """Turn errors of SQLite and the disk into StoreError; a damaged file may raise UnicodeError, too."""
     try:
@@ -322,13 +324,6 @@ _REASONS = {
 def backup_path(path: Path) -> Path:
     """The path of a database's backup."""
     return path.with_name(f"{path.name}.backup")
-
-
-def _matches_job(state: LabState, token: str, source: str) -> bool:
-    """Whether a reading belongs to the submission's current job; readings of earlier versions do not say and count."""
-    submission = state.submissions.get(token)
-    job_id = source.partition(" ")[0]
-    return submission is not None and submission.job is not None and job_id in ("", submission.job.job_id)
 
 
 def _decoded(kind: type[_T], of: object, data: object) -> _T:
