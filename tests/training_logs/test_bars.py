@@ -2,16 +2,19 @@
 
 import json
 import statistics
+from pathlib import Path
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from labtui.domain.model import EpochSample
+from labtui.training_logs.keras import CLOCK_SECONDS
 from labtui.training_logs.reader import parse_log
 from tests.training_logs.test_keras import unit as per_step
-from tests.training_logs.test_truth import RECORDED
 
+RECORDED = Path(__file__).parents[1] / "fixtures" / "keras"
+TRUTHS = sorted(RECORDED.glob("*/*.json"))
 GENERATIONS = ("to 2.0.8", "2.1 to 2.3", "2.2 to 2.5, late clock", "2.6 to 2.15", "3")
 
 
@@ -102,10 +105,37 @@ def test_the_first_bar_tells_the_first_step_also_before_a_warning():
 
 
 def test_real_fits_of_some_seconds_are_known_to_two_percent():
-    """Of the recordings at verbose=1; that the truth lies inside is shown for all of them (`test_truth`)."""
+    """Of the recordings at verbose=1; that the truth lies inside is shown for all of them below."""
     widths = []
     for path in sorted(RECORDED.glob("*/verbose1-long.json")):
         (run,) = parse_log(path.with_suffix(".log").read_bytes()).runs
         for sample, true in zip(run.epochs, json.loads(path.read_text())["epochs"], strict=True):
             widths.append((sample.seconds.hi - sample.seconds.lo) / true["seconds"])
     assert len(widths) >= 6 and statistics.median(widths) <= 0.02
+
+
+@pytest.mark.parametrize("path", TRUTHS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_truth_lies_within_every_interval_of_real_fits(path):
+    """Each was recorded with a callback in front of Keras's own progress bar and one behind it, which noted a clock.
+
+    The epoch's duration lies between `lo` (end in front - begin behind) and `hi` (end behind - begin in front).
+    """
+    truth = json.loads(path.read_text())
+    report = parse_log(path.with_suffix(".log").read_bytes())
+    assert len(report.runs) == 1
+    run = report.runs[0]
+    assert run.outcome == "completed"
+    assert [sample.epoch for sample in run.epochs] == [entry["epoch"] for entry in truth["epochs"]]
+    assert not report.diagnosis
+    for sample, entry in zip(run.epochs, truth["epochs"], strict=True):
+        assert sample.seconds.lo <= entry["hi"], (sample, entry)
+        assert sample.seconds.hi >= entry["lo"], (sample, entry)
+        assert sample.steps == entry["steps"]
+        assert sample.seconds.hi - sample.seconds.lo <= 1.0 + 2 * CLOCK_SECONDS + 1e-9
+        assert sample.metrics.keys() == entry["metrics"].keys()
+        for name, value in sample.metrics.items():
+            assert value == pytest.approx(entry["metrics"][name], abs=5.1e-5, rel=1e-4)
+        if path.parent.name != "2.6.5" and path.stem.startswith("verbose2") and "slow" not in path.stem:
+            # from 2.7 on milliseconds: the bounds are those of the rounded step x the steps
+            unit = 1e-6 if sample.ms_per_step < 1 else 1e-3
+            assert sample.seconds.half_width <= 0.5 * unit * sample.steps * 1.001 + CLOCK_SECONDS
