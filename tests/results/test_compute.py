@@ -8,15 +8,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from labtui.domain.model import Interval
-from labtui.results import grouping, messages, numbers
+from labtui.results import grouping, measured, messages, numbers
 from labtui.results.compute import compute_results
-from labtui.results.measured import (
-    MeasuredRun,
-    measured_from_reports,
-    newest_validated,
-    own_options,
-    run_notes,
-)
+from labtui.results.measured import MeasuredRun, measured_from_reports, newest_validated
 from labtui.results.report import results_json
 from labtui.results.scaling import lost_efficiency, scaling_lines
 from labtui.session.run_matcher import UNPLANNED
@@ -75,7 +69,9 @@ def test_several_runs_of_one_configuration_are_pooled_and_counted():
 def own(n_gpus, seconds, words="", script="a.py", cpus=0, **more):
     """A run of a student's own script with these options."""
     device = "gpu" if n_gpus else "cpu"
-    told = own_options(replace(UNPLANNED, device=device, script=script, arguments=tuple(words.split())), cpus)
+    told = measured.own_options(
+        replace(UNPLANNED, device=device, script=script, arguments=tuple(words.split())), cpus
+    )
     return run(n_gpus, [9, seconds, seconds], tuning=told, **more)
 
 
@@ -275,5 +271,7 @@ def test_of_repeats_the_longest_tell_accuracy_and_whole_time_and_of_logs_alone_t
     ("device", "says"), [("cpu", "it has"), ("gpu", "CPU devices are its GPUs, or it has")]
 )
 def test_a_small_run_says_how_many_images_it_has(device, says):
-    (note,) = run_notes((MeasuredRun(run=ParsedRun(images=320, model="a", device=device), mark="small"),))
+    (note,) = measured.run_notes(
+        (MeasuredRun(run=ParsedRun(images=320, model="a", device=device), mark="small"),)
+    )
     assert note == f"A small run, no result of the lab: {says} other images (320 an epoch)."

@@ -11,18 +11,10 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from labtui.domain import model
+from labtui.domain import state as lab_state
 from labtui.domain.model import EpochSample, Interval, JobPhase, JobView, RunPhase, SubmissionStatus
 from labtui.domain.run import MIXED
-from labtui.domain.state import (
-    CLUSTER_OVER,
-    LIVE,
-    ConnectionState,
-    LabState,
-    Problem,
-    RunState,
-    SubmissionState,
-    run_phase,
-)
+from labtui.domain.state import LIVE, ConnectionState, LabState, RunState, SubmissionState
 from labtui.domain.terminal_text import clock_span, range_text
 from labtui.lab.checks import CheckItem, TaskCheck
 from labtui.lab.expected_time import run_seconds
@@ -92,7 +84,7 @@ def states(draw: Any) -> LabState:
         told = {"outcome": outcome if accepted else None, "diagnosis": (OOM,) if outcome == "oom" else ()}
         told |= {"started": bool(epochs), "epochs": epochs, "images": 50_000}
         run = one_run(number, spec(gpus=gpus), token=token, **told)
-        runs[number] = replace(run, phase=run_phase(submission, run, first_open=True))
+        runs[number] = replace(run, phase=lab_state.run_phase(submission, run, first_open=True))
         submissions[token] = submission
     status = draw(st.sampled_from(("online", "offline", "connecting", "stale", "needs-login")))
     sentence = draw(st.sampled_from(("", "The connection is cut.")))
@@ -469,15 +461,15 @@ def test_gpu_hours_are_those_that_are_known_so_that_they_never_fall():
         (unheard,) = observe(view.state, QueueAnswer(jobs=jobs, accounting=None), at).values()
         view = replace(view, state=view.state.with_job("lt1", unheard))
         assert words.gpu_hours(view) == words.gpu_hours(lost)
-    unset = replace(lost.state, problems=(Problem(key="settings", sentence="", hint=""),))
+    unset = replace(lost.state, problems=(lab_state.Problem(key="settings", sentence="", hint=""),))
     assert status_line(lost)[1].endswith(". labtui keeps trying.")
     assert status_line(replace(lost, state=unset))[1] == "Lost. Start it.", "nothing tries"
     stopped = replace(lost, practice=True)  # a kept practice lab beside no practice cluster
     assert (next_step(stopped).action, status_line(stopped)[1]) == ("leave", "Start it.")
     step = next_step(replace(stopped, factor=20.0))
     assert (step.action, step.reason) == ("refresh_now", "labtui keeps trying; u tries now."), "only cut off"
-    over = replace(stopped, state=replace(view.state, connection=replace(gone, hint=CLUSTER_OVER)))
-    assert (next_step(over).action, status_line(over)) == ("export", ("warning", CLUSTER_OVER))
+    over = replace(stopped, state=replace(view.state, connection=replace(gone, hint=lab_state.CLUSTER_OVER)))
+    assert (next_step(over).action, status_line(over)) == ("export", ("warning", lab_state.CLUSTER_OVER))
     answer, run = (CheckItem("", "Missing.", kind=kind) for kind in ("answers", "runs"))
     made = TaskCheck(task_id="10.3", status="partial", items=(replace(run, missing=""), answer), missing="")
     checks = {"10.6": replace(made, task_id="10.6", items=(run, answer)), "10.3": made}
