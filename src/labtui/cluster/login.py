@@ -90,7 +90,10 @@ class Login(msgspec.Struct):
         while not self.transport.is_authenticated():
             method = next((name for name in _ORDER if name in allowed and name not in tried), None)
             if method is None:
-                raise self._no_method_left(allowed)
+                if self.key_refused:
+                    raise self._failure("key")
+                lacks_key, ways = "publickey" in allowed and not self.key, ", ".join(sorted(allowed))
+                raise self._failure("no-key" if lacks_key else "no-method", ways=ways or "nothing")
             tried.append(method)
             more = self._try(method)
             if more or self.transport.is_authenticated():
@@ -203,12 +206,6 @@ class Login(msgspec.Struct):
 
     def _no_answer(self) -> LabError:
         return self._failure("key" if self.key_refused else "no-answer")
-
-    def _no_method_left(self, allowed: set[str]) -> LabError:
-        if self.key_refused:
-            return self._failure("key")
-        ways = ", ".join(sorted(allowed)) or "nothing"
-        return self._failure("no-key" if "publickey" in allowed and not self.key else "no-method", ways=ways)
 
     def _banner(self) -> str:
         """The server's last banner, which includes PAM's messages about a refusal."""

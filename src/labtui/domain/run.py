@@ -7,24 +7,13 @@ from typing import Any, Literal, Self
 import msgspec
 from msgspec.structs import replace
 
+from labtui.domain.decode import own_toml
 from labtui.domain.model import Device, EpochSample, Interval, Outcome, Program, RunSpec, Stream, WorkUnit
 from labtui.domain.tuning import Tuning
 
 GpuSource = Literal["devices", "replicas", "job", "banner"]
 
-_ENDS = {
-    "completed": ("ran to its end", "done"),
-    "unfinished": ("ended early", "ended early"),
-    "oom": ("ran out of memory", "out of memory"),
-    "time-limit": ("was stopped by its time limit", "time limit"),
-    "cancelled": ("was cancelled", "cancelled"),
-    "failed": ("failed", "failed"),
-    "node-lost": ("failed: node failure", "node failure"),
-    "host-memory": ("ran out of the node's memory", "node memory"),
-    "never-started": ("never started", "never started"),
-    "other-training": ("trained something else", "another training"),
-    "": ("reports", ""),
-}
+_ENDS: dict[str, list[str]] = own_toml(__file__, "words.toml")["ends"]
 DEEDS = {end: deed for end, (deed, _) in _ENDS.items()}
 """How a run ended, as a verb phrase after "run 3" or "it"; by `RunState.end`, where "" is a run in progress."""
 CAUSES = {end: cause for end, (_, cause) in _ENDS.items()}

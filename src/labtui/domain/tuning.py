@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
 
+from labtui.domain.decode import own_toml
+
 Tuning = tuple[tuple[str, str], ...]
 """Options that change a training's speed, with their values, in the order of `TUNING_OPTIONS`.
 
@@ -19,20 +21,8 @@ class TuningOption(NamedTuple):
     default: str = ""
 
 
-TUNING_OPTIONS = {
-    "model_precision": TuningOption("{} weights", "fp32 weights"),
-    "mixed_precision": TuningOption("{}", "fp32"),
-    "num_workers": TuningOption("{} workers", "0 workers"),
-    "compile": TuningOption("compiled", "not compiled"),
-    "attn": TuningOption("{} attention", "sdpa attention"),
-    "use_liger_kernel": TuningOption("Liger kernels", "no Liger kernels"),
-    "resolution": TuningOption("{} pixels", "224 pixels"),
-    "sequence_length": TuningOption("sequences of {}", "sequences of 8192"),
-    "lr_policy": TuningOption("{}", "constant rate"),
-    "warmup_epochs": TuningOption("warm-up {}"),
-    "variant": TuningOption("{} script", "original script"),
-    "control": TuningOption("control: {}"),
-}
+_OPTIONS: dict[str, list[str]] = own_toml(__file__, "words.toml")["options"]
+TUNING_OPTIONS = {name: TuningOption(*words) for name, words in _OPTIONS.items()}
 """Options of the course's PyTorch scripts that make trainings differ. `variant` is a changed script; a `control` run
 shows a cause and belongs to no task."""
 _HARMLESS = re.compile(

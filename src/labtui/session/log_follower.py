@@ -101,7 +101,7 @@ class LogFollower:
     def recheck_all(self) -> None:
         """Compare all mirrors with the remote files at their next check: these may have changed while offline."""
         for item in self._followed.values():
-            item.copy.recheck()
+            item.copy.compare_start = True
             item.behind, item.again_at = False, self._context.clock.steady()
 
     # ------------------------------------------------------------------ followed logs

@@ -95,17 +95,14 @@ class LogCopy:
         self.local = folder / name
         self._folder = folder
         self._modified: float | None = None
-        self._compare_start = stat_inside(folder, name) is not None
+        self.compare_start = stat_inside(folder, name) is not None
+        """Whether the next check compares the beginning, too: after a start, or a broken connection."""
 
     @property
     def size(self) -> int:
         """Bytes copied so far, which only the mirror's length records."""
         status = stat_inside(self._folder, self.local)
         return status.st_size if status is not None else 0
-
-    def recheck(self) -> None:
-        """Compare the beginning, too, at the next check: after a broken connection."""
-        self._compare_start = True
 
     def step(self, files: RemoteFiles, room: int = MAX_STEP_BYTES) -> CopyStep:
         """Check the remote file once and copy at most `room` bytes.
@@ -118,11 +115,11 @@ class LogCopy:
             return CopyStep()
         size = self.size
         touched = self._modified not in (None, stat.mtime)
-        start = min(size, OVERLAP) if self._compare_start or (touched and stat.size == size) else 0
+        start = min(size, OVERLAP) if self.compare_start or (touched and stat.size == size) else 0
         if stat.size < size or (start and files.read(self.remote, 0, start) != self.mirrored(0, start)):
             return CopyStep(restarted=True)
         if start:
-            self._compare_start = False
+            self.compare_start = False
         wanted = stat.size - size
         if not wanted and not touched:
             appeared, self._modified = self._modified is None and not size, stat.mtime
@@ -147,7 +144,7 @@ class LogCopy:
         from labtui.cluster.files import PEEK_BYTES  # late: the first frame needs nothing of SSH
 
         size = self.size
-        if self._compare_start or not size:
+        if self.compare_start or not size:
             return None
         overlap = min(size, OVERLAP)
         data = files.peek(self.remote, size - overlap)
