@@ -81,7 +81,7 @@ def test_the_profiles_hosts_in_turn_and_none_is_a_sentence(tmp_path):
     found = [(item.host, item.user, item.port) for item in resolve_hosts(profile, overrides)]
     assert found == [("one.example", "u", 77), ("two.example", "u", 77)]
     with pytest.raises(UsageError, match="No login host"):
-        resolve_hosts(Profile(id="x", title="x", login_hosts=()))
+        resolve_hosts(Profile(id="x", title="x", login_hosts=()), Overrides())
 
 
 @pytest.mark.parametrize("user", ["a b", "me\nProxyCommand touch x", "\t"])

@@ -128,13 +128,12 @@ _DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ecdsa_sk", "id_ed25519_
 _MAX_JUMPS = 5
 
 
-def resolve_hosts(profile: Profile, overrides: Overrides | None = None) -> tuple[Endpoint, ...]:
+def resolve_hosts(profile: Profile, overrides: Overrides) -> tuple[Endpoint, ...]:
     """The login hosts to try in turn, from `overrides` or `profile`, with the user's SSH configuration applied.
 
     Raises:
         UsageError: no host is named, a name cannot be a host, or the SSH configuration cannot be read.
     """
-    overrides = overrides or Overrides()
     hosts = (overrides.host,) if overrides.host else profile.login_hosts
     if not hosts:
         raise failure("no-host")

@@ -324,7 +324,13 @@ class Poller:
             read = {"other_jobs": others, "refreshed_at": at, "cluster_time": clock}
             self._store_jobs(jobs, lambda state: replace(state, **read))
         for submission, job in job_evidence.live_jobs(context.state):
-            self._check_log(submission.token, job)
+            # a job whose log ends, and that neither queue nor accounting has known for a minute, is finished
+            vanished = job.evidence == "gone" and at - (job.unknown_since or at) >= _LOG_CHECK_S
+            if vanished and context.readings.reader(context.state, submission.token).script_ended:
+                finished = replace(
+                    job, phase=JobPhase.FINISHED, seen_at=at, unknown_since=None, evidence="log"
+                )
+                self._store_jobs({submission.token: finished})
 
     def _store_jobs(self, jobs: Mapping[str, JobView], *other_changes: Change) -> None:
         """Store jobs by token, with `other_changes` in the same transaction, and act on jobs that ended."""
@@ -341,11 +347,3 @@ class Poller:
                 submission = self._context.state.submissions[token]
                 if job_evidence.ended_as_duplicate(self._context.state, submission):
                     self._submitter.adopt_first(submission, job.job_id)
-
-    def _check_log(self, token: str, job: JobView) -> None:
-        """Take a job as finished when its log ends and neither queue nor accounting has known it for a minute."""
-        at = self._context.clock.wall()
-        vanished = job.evidence == "gone" and at - (job.unknown_since or at) >= _LOG_CHECK_S
-        if vanished and self._context.readings.reader(self._context.state, token).script_ended:
-            finished = replace(job, phase=JobPhase.FINISHED, seen_at=at, unknown_since=None, evidence="log")
-            self._store_jobs({token: finished})
