@@ -15,19 +15,19 @@ import msgspec
 
 from labtui.domain.errors import DataError
 
-_T = TypeVar("_T")
+T = TypeVar("T")
 _LOCK = threading.RLock()
 MAX_DOTS, MAX_TOML_CHARACTERS = 50, 200_000
 """In a line of a TOML file, and of the file: the time of `tomllib` grows with the square of the parts of a key."""
 
 
-def convert(value: object, kind: type[_T], *, strict: bool = True) -> _T:
+def convert(value: object, kind: type[T], *, strict: bool = True) -> T:
     """`msgspec.convert`. Raises `msgspec.ValidationError` for a value that does not fit."""
     with _LOCK:
         return msgspec.convert(value, kind, strict=strict)
 
 
-def from_json(data: bytes | str, kind: type[_T]) -> _T:
+def from_json(data: bytes | str, kind: type[T]) -> T:
     """`msgspec.json.decode`. Raises `msgspec.DecodeError` for data that does not fit."""
     with _LOCK:
         return msgspec.json.decode(data, type=kind)

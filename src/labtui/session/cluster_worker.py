@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from functools import partial
 from operator import methodcaller
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -27,9 +27,8 @@ from labtui.session.log_follower import LogFollower
 from labtui.session.submitter import Submitter
 from labtui.session.worker_context import Question, Task, WorkerContext, ask_now, errors_to, fail
 from labtui.slurm import job_evidence, queue
-from labtui.slurm.remote_command import Call
+from labtui.slurm.remote_command import Call, T
 
-_T = TypeVar("_T")
 FAULT_KEY = "fault"
 _PAUSE_AFTER_FAULT_S = 2.0
 
@@ -121,10 +120,10 @@ class ClusterWorker:
             self._connection_duty()
         return self._connection.online
 
-    def ask(self, call: Call[_T], then: Callable[[_T], object] = lambda found: None) -> Future[_T]:
+    def ask(self, call: Call[T], then: Callable[[T], object] = lambda found: None) -> Future[T]:
         """Ask the cluster one question in the background; `then` gets the answer in the worker's thread."""
 
-        def work(future: Future[_T]) -> None:
+        def work(future: Future[T]) -> None:
             if self._ensure_connected():
                 self._context.run(self._context.question_task(call, future, then))
             else:

@@ -13,7 +13,7 @@ import sqlite3
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -22,8 +22,6 @@ from labtui.domain import decode
 from labtui.domain.errors import FolderError
 from labtui.domain.state import LabState, RunState, SubmissionState
 from labtui.session.folder import LabFolder
-
-_T = TypeVar("_T")
 
 
 def without_sizes(submission: SubmissionState) -> SubmissionState:
@@ -48,7 +46,7 @@ def to_json(value: SubmissionState | Reading | LabState) -> bytes:
     return json.dumps(msgspec.to_builtins(value), separators=(",", ":")).encode()
 
 
-def from_json(line: bytes | str, kind: type[_T]) -> _T:
+def from_json(line: bytes | str, kind: type[decode.T]) -> decode.T:
     """The value of a line.
 
     Raises:

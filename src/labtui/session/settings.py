@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 import msgspec
 import platformdirs
@@ -25,7 +25,6 @@ from labtui.domain.errors import LabError, failure, os_errors, suggest
 from labtui.domain.profile import PLACE, Profile, check_image, fill, split_address
 from labtui.domain.terminal_text import file_name
 
-_T = TypeVar("_T")
 SETTINGS_FILE = "lab.toml"
 _PROFILES = Path(__file__).resolve().parents[1] / "profiles"
 _LAB_KEYS = ("edition", "group", "log_patterns", "notifications", "max_log_gib")
@@ -93,7 +92,7 @@ def read_settings(path: Path) -> Settings:
     return _checked(flat, Settings, "bad-settings", file=path.name, path=path)
 
 
-def _checked(values: Mapping[str, Any], kind: type[_T], reason: str, **words: Any) -> _T:
+def _checked(values: Mapping[str, Any], kind: type[decode.T], reason: str, **words: Any) -> decode.T:
     """The values as a `kind`. Raises the error for `reason`, which names the first key with a wrong value."""
     try:
         return decode.convert(values, kind)

@@ -15,7 +15,6 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeVar
 
 import msgspec
 from filelock import FileLock
@@ -27,8 +26,6 @@ from labtui.domain.errors import FolderTaken, LabError, failure
 from labtui.domain.state import ConnectionState, LabState, SubmissionState
 from labtui.session import records
 from labtui.session.folder import digest_of
-
-_T = TypeVar("_T")
 
 WRITE_ERRNOS = (errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM)
 """The error numbers of a disk or folder that cannot be written now."""
@@ -326,7 +323,7 @@ def backup_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.backup")
 
 
-def _decoded(kind: type[_T], of: object, data: object) -> _T:
+def _decoded(kind: type[decode.T], of: object, data: object) -> decode.T:
     try:
         return records.from_json(records.without_checksum(data), kind)
     except (ValueError, RecursionError) as error:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -26,9 +26,7 @@ from labtui.session.store import Store
 
 if TYPE_CHECKING:
     from labtui.cluster.connection import Connection
-    from labtui.slurm.remote_command import Call
-
-_T = TypeVar("_T")
+    from labtui.slurm.remote_command import Call, T
 
 
 class Clock:
@@ -129,7 +127,7 @@ class WorkerContext(msgspec.Struct):
             self.ask_aside(step(), partial(self.run, task))
 
     def question_task(
-        self, call: Call[_T], future: Future[_T], then: Callable[[_T], object] = lambda found: None
+        self, call: Call[T], future: Future[T], then: Callable[[T], object] = lambda found: None
     ) -> Task:
         """A task that asks the cluster one question and settles `future`; `then` gets the answer first."""
         with errors_to(future):
