@@ -70,12 +70,8 @@ class Journal:
         self._store = store
         self._keep = keep
         self._changed = threading.Condition(threading.RLock())
-        self._state = self._stored = store.load()
+        self.state = self._stored = store.load()
         self._closed = False
-
-    @property
-    def state(self) -> LabState:
-        return self._state
 
     # ------------------------------------------------------------------ changing
 
@@ -85,24 +81,24 @@ class Journal:
         An observation is true even if it cannot be stored; an *intention* goes through `intend`.
         """
         with self._changed:
-            before = self._state
-            self._state = reduce(lambda state, change: change(state), changes, before)
-            if self._state is not before:
+            before = self.state
+            self.state = reduce(lambda state, change: change(state), changes, before)
+            if self.state is not before:
                 self._flush()
                 self._changed.notify_all()
 
     def _flush(self) -> None:
-        if self._stored is self._state or self._store.refusal is not None:
+        if self._stored is self.state or self._store.refusal is not None:
             return
         try:
-            written = self._store.write(self._stored, self._state)
+            written = self._store.write(self._stored, self.state)
         except StoreError as error:
-            self._state = self._state.with_problem(STORE_KEY, error)
+            self.state = self.state.with_problem(STORE_KEY, error)
             return
-        self._stored = self._state
-        self._keep(self._state, written)
+        self._stored = self.state
+        self._keep(self.state, written)
         if written:
-            self._state = self._state.with_problem(STORE_KEY, None)
+            self.state = self.state.with_problem(STORE_KEY, None)
 
     def intend(self, *changes: Change, files: Mapping[str, Mapping[str, bytes]] | None = None) -> None:
         """Store intentions before they become state. `files` are those of new submissions, by token.
@@ -111,9 +107,9 @@ class Journal:
             StoreError: nothing was stored and the state is as before.
         """
         with self._changed:
-            state = reduce(lambda state, change: change(state), changes, self._state)
+            state = reduce(lambda state, change: change(state), changes, self.state)
             written = self._store.write(self._stored, state, files)
-            self._state = self._stored = state
+            self.state = self._stored = state
             self._keep(state, written)
             self._changed.notify_all()
 
@@ -124,8 +120,8 @@ class Journal:
             StoreError: when it cannot be read.
         """
         with self._changed:
-            state = self._store.load() if self._store.changed_elsewhere() else self._state
-            self._state = self._stored = mirrored(state)
+            state = self._store.load() if self._store.changed_elsewhere() else self.state
+            self.state = self._stored = mirrored(state)
             self._changed.notify_all()
 
     # ------------------------------------------------------------------ waiting
@@ -133,8 +129,8 @@ class Journal:
     def next_state(self, told: LabState, timeout_s: float | None = None) -> LabState:
         """Wait until the state differs from `told`; return `told` on a time-out or when the journal is closed."""
         with self._changed:
-            self._changed.wait_for(lambda: self._state is not told or self._closed, timeout_s)
-            return self._state
+            self._changed.wait_for(lambda: self.state is not told or self._closed, timeout_s)
+            return self.state
 
     def close(self) -> None:
         """Wake all threads that wait in `next_state`."""
