@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Literal
@@ -62,7 +61,7 @@ class Interval(msgspec.Struct, frozen=True, gc=False):
         weights = weights or [1] * len(intervals)
 
         def mean(numbers: Iterable[float]) -> float:
-            return math.fsum(map(operator.mul, numbers, weights)) / sum(weights)
+            return math.fsum(each * n for each, n in zip(numbers, weights, strict=True)) / sum(weights)
 
         lo, hi = mean(interval.lo for interval in intervals), mean(interval.hi for interval in intervals)
         value = mean(interval.value for interval in intervals)
