@@ -194,15 +194,15 @@ async def test_where_the_keys_go_is_seen_and_the_runs_have_them_again(filled_ses
         await until(pilot, lambda: table.has_focus)
 
 
-async def test_at_80_columns_many_rows_scroll_above_the_chart_and_what_trains_is_in_sight(session):
+async def test_at_80_columns_six_rows_stand_and_more_scroll_above_the_chart_with_what_trains(session):
     runs = [spec(gpus=gpus) for gpus in (1, 2, 4, 1, 2, 4)]
     session.feed(*fed.finished_runs("10.5", runs), *online())
     write_log(session, "lt1", fed.log_text(runs[0], 5))
     async with screens(session, "runs", size=(80, 24)) as (app, pilot):
         await until(pilot, lambda: bool(app.screen.query("#run-facts")) and "Run 1" in text_of(app))
         chart = app.screen.query_one("#glance-chart")
-        told = ("loss", "25/25 - 14s", "More: 1 below.  The one-GPU baseline is the mean of runs 1, 4.")
-        await until(pilot, lambda: all(each in text_of(app) for each in told))
+        told = ("loss", "25/25 - 14s", "✔    6     4 ", "\n The one-GPU baseline is the mean of runs 1, 4.")
+        await until(pilot, lambda: all(each in text_of(app) for each in told) and chart.size.height >= 9)
         assert all(each in text_of(app) for each in ("c Charts", "g Tasks", "  . Next step", "? Help"))
         for at in range(7, 13):
             session.feed(*finished_run(f"lt{at}", "10.5", at, runs[0], str(31330 + at)))
@@ -370,6 +370,15 @@ async def test_waiting_and_pending_are_explained(session):
         assert instead_of_chart(app.view).startswith("Run 1 is queued. Slurm expects it to start in about")
         await pilot.press("l")
         await until(pilot, lambda: app.main.pane == "log" and "Job 77 is queued. Resources: " in flat(app))
+
+
+async def test_beside_runs_that_wait_the_next_step_is_the_task_that_trains(session):
+    waiting = [planned(f"lt{gpus}", "10.5", gpus, spec(gpus=gpus)) for gpus in (1, 2, 4)]
+    session.feed(*live_run("lt9", "10.6", 9, spec("ResNet152"), "9", 1), *waiting, *online())
+    async with screens(session, "runs") as (app, pilot):
+        app.go_to_task("10.5")
+        await until(pilot, lambda: "Go to 10.6" in text_of(app) and "Run 9 trains there." in flat(app))
+        await press(pilot, "full_stop", then=lambda: app.view.task_id == "10.6")
 
 
 async def test_an_error_is_said_once_until_it_is_over_and_the_line_is_a_word_and_a_glyph(filled_session):

@@ -581,7 +581,7 @@ def test_a_run_that_waits_trains_and_ends_changes_no_column(name, task, width):
     assert len(heads) == 1
 
 
-@pytest.mark.parametrize("width, failed", [(78, "failed: "), (86, "failed: "), (90, "")])
+@pytest.mark.parametrize("width, failed", [(78, ""), (86, "failed: "), (90, "")])
 def test_no_state_is_cut_batches_that_differ_are_shown_and_what_no_log_tells_is_left_out(width, failed):
     runs = {}
     for number, (batch, end) in enumerate(((2048, "time-limit"), (65536, "oom")), 1):
@@ -592,6 +592,12 @@ def test_no_state_is_cut_batches_that_differ_are_shown_and_what_no_log_tells_is_
     assert sum(column.width + 2 for column in columns) <= width and "images/s" in titles
     assert {str(row[-1]) for row in rows.values()} == {f"{failed}out of memory", f"{failed}time limit"}
     assert [str(row[titles.index("per GPU")]) for row in rows.values()] == ["65,536", "2,048"]
+    done = {"phase": RunPhase.DONE, "outcome": "completed"}
+    for gpus in (3, 4):
+        runs[gpus] = replace(in_epochs(NOW - 30, NOW - 20, what=spec(gpus=gpus - 2), **done), run_id=gpus)
+    columns, rows = table_of(seen(LabState(runs=runs)), ROLES, 71)
+    assert {str(row[-1]) for row in rows.values()} == {"done", "failed"}, "a long state gives way"
+    assert "efficiency" in {column.key for column in columns}
     runs = {number: one_run(number, replace(spec(), unknown=("n_gpus",))) for number in (1, 2)}
     assert "gpus" not in {column.key for column in table_of(seen(LabState(runs=runs)), ROLES, width)[0]}
 

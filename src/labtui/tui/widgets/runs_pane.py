@@ -34,8 +34,10 @@ from labtui.tui.widgets.selected_run import (
 )
 
 MAX_BAR = 16
-MIN_STATE, MAX_STATE = 15, 21
-"""The cells that the state needs: a short bar with the time left, or ``failed: out of memory``."""
+SHORT_STATE, MIN_STATE, MAX_STATE = 9, 15, 21
+"""The cells of a state: ``cancelled``, a short bar with the time left, or ``failed: out of memory``."""
+BESIDE_TABLE = 2 + plot.MIN_HEIGHT
+"""The rows of a low screen that the table leaves: to the result's line and to the chart with its heading."""
 OPTIONAL = ("memory", "training", "cost", "efficiency", "rate")
 """The columns that give way to narrow ones, in this order; after the cost the batch, unless it tells rows apart."""
 _SPARKS = "▁▂▃▄▅▆▇█"
@@ -84,7 +86,18 @@ class RunsPane(SelectedRunPane):
         table.sync(*table_of(view, styles, width), select=str(view.run_id))
         self.call_after_refresh(self._show_notes)
         self._show_glance(view, styles)
+        table.styles.max_height = self._rows_of_table(view)
         self.refresh_bindings()
+
+    def _rows_of_table(self, view: View) -> int | str:
+        """The rows that the table may have, of the same number whichever run is selected."""
+        if not (self.has_class("-measured") and self.screen.has_class("-low")):
+            return "40%" if self.has_class("-measured") else "50%"
+        told = (f"{more}{notes_of(view)}".splitlines() for more in ("", "More: 9 above, 9 below.  "))
+        notes = (sum(len(wrap(each, self.size.width)) for each in lines) for lines in told)
+        # without notes a row is blank
+        rows = [self.size.height - BESIDE_TABLE - max(1, each) for each in notes]
+        return max(3, rows[len(view.lines) >= rows[0]])
 
     # ------------------------------------------------------------------ the result
 
@@ -177,15 +190,21 @@ def table_of(view: View, styles: Roles, width: int) -> tuple[list[TableColumn], 
     lines = sorted(view.lines, key=place) if view.task_id else view.lines  # own jobs stand as in the queue
     longest = 22 if head == "options" else 10 if width < 120 else 14  # of the telling column
     names = dict(zip(names, all_shortened(list(names.values()), longest), strict=True))
-    states = [state_text(view, line, styles, MIN_STATE).cell_len for line in lines]
     going = not all(line.run.total_seconds for line in lines)  # else no bar will need the room
-    need = min(MAX_STATE, max(MIN_STATE * going, *states)) if states else 0
-    columns = _columns(view, head, max(map(len, (head, *names.values()))), width, need)
+    need, least = (
+        min(MAX_STATE, max(0, bar, *(state_text(view, line, styles, most).cell_len for line in lines)))
+        for bar, most in ((MIN_STATE * going, MIN_STATE), (MIN_STATE * bool(view.pending), SHORT_STATE))
+    )
+    wide = max(map(len, (head, *names.values())))
+    tried = [_columns(view, head, wide, width, room) for room in range(need, min(need, least) - 1, -1)]
+    full = (each for each in tried if any(column.key == "efficiency" for column in each))
+    columns = next(full, tried[0])  # a result before a long state
     rows, room = {}, columns[-1].width
     failed = [len(line.word) for line in lines if line.phase is RunPhase.FAILED]
     for line in lines:  # all that failed say so in words, or none
         short = line.phase is RunPhase.FAILED and max(failed) > room
-        cells = _cells(view, line, styles, 0 if short else room) | {"model": names[line.run_id]}
+        most = min(room, len(line.word) - 1) if short else room
+        cells = _cells(view, line, styles, most) | {"model": names[line.run_id]}
         rows[str(line.run_id)] = [cells[column.key] for column in columns]
     return columns, rows
 
@@ -291,11 +310,13 @@ def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
     text = ink(head, styles.soft if aim else role)
     text.append(f": {rest}" if rest and not done else "", styles.soft)
     if line.phase is RunPhase.FAILED and text.cell_len > width:
-        text = ink(rest or head, styles.soft if aim else role)  # its sign says that it failed
+        cause = rest if len(rest) <= width else ""  # the sign says that it failed
+        text = ink(cause or head, styles.soft if aim else role)
     text.append(", as the task asks" if aim else "", styles.soft)
     told = [*filter(None, (rest, line.why_not))] if done else []  # these have the room of the time
     if line.took_s and not line.run.total_seconds and not told and (done or line.phase is RunPhase.CANCELLED):
-        text.append(f" {'in' if done else 'after'} {clock_span(line.took_s)}", styles.soft)
+        took = f" {'in' if done else 'after'} {clock_span(line.took_s)}"
+        text.append(took if text.cell_len + len(took) <= width else "", styles.soft)
     for said in told:
         text.append(f", {said}", styles.warn)
     return text
