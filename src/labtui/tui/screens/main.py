@@ -19,6 +19,7 @@ from textual.widgets import ContentSwitcher, OptionList, Tab, Tabs
 
 from labtui.domain.model import RunPhase
 from labtui.domain.run import run_numbers
+from labtui.domain.state import TRAINING
 from labtui.tui import STYLES, messages, themes, view_model
 from labtui.tui.guidance import NextStep, instead_of_runs, remedy, runs_to_retry, same_again
 from labtui.tui.view import View
@@ -84,8 +85,13 @@ class MainScreen(FramedScreen):
         step, card = super().step, f"retry_run(({self.view.run_id},))" if self.pane == "runs" else ""
         if step.action == "edit" and self.pane == "answers":
             return replace(step, key=".")  # `e` edits another file here
-        if step.action == f"pane({self.pane!r})":
-            return replace(step, action="")  # it is being done
+        if step.action == f"pane({self.pane!r})":  # it is being done
+            training = (each.run for each in self.view.runs.values() if each.phase in TRAINING)
+            run = next((each for each in training if each.task_id not in ("", self.view.task_id)), None)
+            if run is None or self.pane != "runs":
+                return replace(step, action="")
+            reason = f"Run {run.run_id} trains there. {step.reason}"
+            return NextStep(f"Go to {run.task_id}", reason, f"go_to({run.task_id!r})", ".")
         return replace(step, reason="") if step.action == card else step
 
     # ------------------------------------------------------------------ panes
