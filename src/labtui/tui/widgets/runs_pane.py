@@ -29,6 +29,7 @@ from labtui.tui.widgets.selected_run import (
     SelectedRunPane,
     TableColumn,
     error_runs,
+    failed_line,
     last_line,
     layout,
 )
@@ -334,15 +335,6 @@ def notes_of(view: View) -> str:
     if any(row.images != one.images and not row.has_policy for row, one in compared):
         notes.append(f"Speedup and efficiency compare {unit_of(view)} per second, not epoch times.")
     return "\n".join(dict.fromkeys(notes))
-
-
-def failed_line(view: View) -> RunLine | None:
-    """The failed run to explain: the selected one, or one whose failure ended the selected one's job."""
-    line = view.line
-    if line is None or line.phase not in ENDED_BADLY:
-        return None
-    same = (line, *(other for other in view.lines if other.run.token == line.run.token))
-    return next((each for each in same if each.phase is RunPhase.FAILED), None)
 
 
 def error_card(view: View, line: RunLine, styles: Roles, width: int) -> Text:

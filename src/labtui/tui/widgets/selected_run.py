@@ -14,11 +14,11 @@ from msgspec.structs import replace
 from rich.text import Text
 from textual import binding, containers, widgets
 
-from labtui.domain.model import Diagnosis
+from labtui.domain.model import Diagnosis, RunPhase
 from labtui.domain.run import run_numbers
 from labtui.domain.state import PENDING, ended_by
 from labtui.tui.format import cluster_now
-from labtui.tui.view import RunLine, View
+from labtui.tui.view import ENDED_BADLY, RunLine, View
 from labtui.tui.widgets.frame import Pane, appearance, key
 
 if TYPE_CHECKING:
@@ -221,6 +221,15 @@ def error_runs(view: View, found: Diagnosis, token: str) -> list[int]:
     """The runs of a job that an error in its log is about, not those that it kept from starting."""
     runs = [line.run for line in view.runs.values() if line.run.token == token]
     return [run.run_id for run in runs if found in run.diagnosis and not ended_by(run, runs)]
+
+
+def failed_line(view: View) -> RunLine | None:
+    """The failed run to explain: the selected one, or one whose failure ended the selected one's job."""
+    line = view.line
+    if line is None or line.phase not in ENDED_BADLY:
+        return None
+    same = (line, *(other for other in view.lines if other.run.token == line.run.token))
+    return next((each for each in same if each.phase is RunPhase.FAILED), None)
 
 
 def last_line(view: View, line: RunLine | None) -> int | None:
