@@ -431,6 +431,7 @@ def test_the_axis_of_errors_ends_where_their_last_third_does_and_no_learning_rat
     grouped = (replace(each, group="ab"[at > 2]) for at, each in enumerate(same.series))
     one, two = split_lines(replace(same, series=tuple(grouped)))
     assert len(one.measured) == len(two.measured) == 1 and "a, the same for line 0, line" in one.heading
+    assert b"for line 0, line 1, line 2" in pictures(replace(same, series=same.series[:3]), ["svg"])["svg"]
 
 
 @pytest.mark.parametrize(("nets", "rows"), [("a", [4]), ("ab", [2, 2]), ("abc", [2, 2]), ("abcde", [1] * 4)])
@@ -486,7 +487,8 @@ def test_a_bar_stands_out_where_it_is_best_and_a_part_alone_has_its_number_once(
         (axes,) = drawn(spec).axes
         low, high = axes.get_xlim()
         assert all(low < x < high for line in axes.lines for x in line.get_xdata()), "no bound is cut"
-        assert any(text and "points lost" not in text for text in words_of(axes.texts)) is within
+        assert all(word.endswith(" lost") is within for word in words_of(axes.get_yticklabels())), "a sum"
+        assert "±" in " ".join(words_of(axes.texts)), "as in PowerPoint"
 
 
 def test_a_picture_is_the_same_each_time_and_says_practice():

@@ -663,7 +663,7 @@ def test_the_chart_beside_the_runs_has_the_selected_one_before_the_others_in_gre
         runs[number] = replace(run, run_id=number, outcome=None if number == 5 else run.outcome)
     for number in runs:  # others have the same configuration
         chart = runs_pane.glance_chart(seen(LabState(runs=runs), task_id="", chosen=number))
-        assert chart is not None and chart.heading == f"Time of each epoch of run {number}"
+        assert chart is not None and chart.heading == f"Time of each epoch of run {number} (grey: other runs)"
         others = [point.run for each in chart.series for point in each.points if each.role == "other"]
         assert [{point.run for point in each.points} for each in chart.measured] == [{number}]
         assert len(set(others)) >= 2 and {run % 2 for run in others} == {number % 2}, "of its script only"

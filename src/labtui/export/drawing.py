@@ -17,6 +17,7 @@ from PIL.PngImagePlugin import PngInfo, putchunk
 from labtui.domain.run import mark_words
 from labtui.results import charts, numbers
 from labtui.results.charts import MAX_IN_PANEL, ChartSpec, Look, Point, Series, value_text
+from labtui.results.measured import grouped
 
 FONT = "Carlito"
 """Shipped with its licence (SIL Open Font Licence); it has the widths of Calibri, which PowerPoint uses."""
@@ -207,10 +208,21 @@ def best_bar(spec: ChartSpec) -> Point | None:
 
 
 def row_names(spec: ChartSpec) -> list[tuple[float, str]]:
-    """Where the bars of a chart are, and their names; those of lost efficiency say how much was kept."""
+    """Where the bars of a chart are, and their names; those of lost efficiency say how much was kept, and the sum."""
     kept = {p.x: f", {p.label} efficient" for s in spec.measured if s.part == "kept" for p in s.points}
     ticks = [(x, f"{label} GPUs" if kept and label.isdecimal() else label) for x, label in spec.x_ticks]
+    lost = [p for s in spec.measured if s.part == "lost" for p in s.points]
+    for x, parts in grouped(lost, lambda p: p.x).items():
+        total = numbers.in_digits_of(parts[0].label, sum(p.y for p in parts)).split()[0]
+        kept[x] = kept.get(x, "") + f", {total} lost" * (len(parts) > 1)
     return [(x, numbers.clean(label) + kept.get(x, "")) for x, label in ticks]
+
+
+def part_text(point: Point) -> str:
+    """The points of a lost part, with their bounds where its bar has room for them; "" at a thin one."""
+    text = point.label.removesuffix(" points") if abs(point.y) >= 0.012 else ""
+    rest = numbers.plus_minus(100 * max(bounds(point)), len(text.partition(".")[2]))
+    return text + rest * (abs(point.y) > 0.05)
 
 
 def bounds(point: Point) -> tuple[float, float]:

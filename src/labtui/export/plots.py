@@ -21,7 +21,7 @@ from labtui.export import drawing
 from labtui.export.drawing import DASHES, bounds
 from labtui.results import charts
 from labtui.results.charts import ChartSpec, Point, Series, has_bar, line_pieces, looks, spread, value_text
-from labtui.results.numbers import clean, in_digits_of, tick_texts
+from labtui.results.numbers import clean, tick_texts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +36,7 @@ def pictures(spec: ChartSpec, formats: Iterable[Format] = ("png",), stamp: str =
     with drawing.chart_style():
         # a title that only says what is drawn stands there once
         shown = spec if spec.message else replace(spec, heading=spec.y_label.capitalize())
-        figure = figure_of([drawing.with_start(shown)], WIDTH, HEIGHT)
+        figure = figure_of([charts.without_repeats(drawing.with_start(shown))], WIDTH, HEIGHT)
         place: Any = {"x": 0.015, "ha": "left"}
         title = _wrap(clean(spec.message or spec.title), WIDTH, TITLE, 2)
         figure.suptitle(title, size=TITLE, weight="bold", **place)
@@ -123,7 +123,7 @@ def _draw_panels(part: Any, spec: ChartSpec, parts: Sequence[ChartSpec]) -> None
     for axes, each in zip(grid.flat, parts, strict=False):
         # an option and its value stay on one line
         heading = re.sub(r"(?<=[^\W\d]) (?=\d)", "\u00a0", joined(clean(each.heading)))
-        name = "\n".join(textwrap.wrap(heading, 75 // columns + 6)[:2])
+        name = "\n".join(textwrap.wrap(heading, 75 // columns + 6)[:4])
         axes.set_title(name, size=drawing.TEXT_SIZE, pad=22)  # a number may stand above the first mark
         draw_lines(axes, each, named=drawing.names_panel(each, parts))
         axes.grid(visible=True, axis="y")
@@ -389,18 +389,15 @@ def draw_repeats(axes: Axes, spec: ChartSpec) -> None:
 
 
 def draw_lost(axes: Axes, spec: ChartSpec) -> None:
-    """Draw what was lost of 100 %, a row for each number of GPUs: parts with their numbers, the sum at the end."""
+    """Draw what was lost of 100 %, a row for each number of GPUs: parts with their numbers."""
     parts = [series for series in spec.measured if series.part == "lost"]
-    told = {p.x: p.label for part in parts for p in part.points}
     left = dict.fromkeys((x for x, _ in spec.x_ticks), 0.0)
     rows, reach = {x: row for row, x in enumerate(left)}, [0.0, 1.0]  # how far bounds reach
     for order, part in enumerate(parts):
         ink = "white" if part.colour in drawing.DARK_PARTS else drawing.TEXT
-        least = 0.012 if len(parts) > 1 else math.inf  # a part alone is the sum at the end
-        labels = [p.label.removesuffix(" points") if abs(p.y) >= least else "" for p in part.points]
-        at, starts = [rows[p.x] for p in part.points], [left[p.x] for p in part.points]
-        wide, shade = [100 * p.y for p in part.points], drawing.PARTS[part.colour]
-        bars = axes.barh(at, wide, 0.55, starts, color=shade, edgecolor="white", lw=2)
+        labels = list(map(drawing.part_text, part.points))
+        at, starts, wide = zip(*((rows[p.x], left[p.x], 100 * p.y) for p in part.points), strict=True)
+        bars = axes.barh(at, wide, 0.55, starts, color=drawing.PARTS[part.colour], edgecolor="white", lw=2)
         bars.set_label(clean(part.name))
         axes.bar_label(bars, labels, label_type="center", weight="bold", color=ink)
         for point in part.points:
@@ -410,12 +407,8 @@ def draw_lost(axes: Axes, spec: ChartSpec) -> None:
                 axes.plot(ends, below, "|-", color=drawing.TEXT, lw=1.6, ms=7)
                 reach += ends
             left[point.x] += 100 * point.y
-    for x, total in left.items():
-        text = f"{in_digits_of(told[x], total / 100)} lost"
-        place: Any = {"xytext": (8, 0), "textcoords": "offset points", "va": "center", "color": drawing.AXIS}
-        axes.annotate(text, (max(total, 0.0), rows[x]), **place)
     _set_rows(axes, [name for _, name in drawing.row_names(spec)])
-    axes.set_xlim(1.02 * min(*reach, *left.values()), max(1.22 * max(left.values()), 1.02 * max(reach)))
+    axes.set_xlim(1.02 * min(*reach, *left.values()), 1.02 * max(*reach, *left.values()))
     axes.set_xlabel("points of efficiency" + "; the line below a part: its bounds" * (len(reach) > 2))
     _legend(axes, min(3, len(parts)))
     axes.set_title("")

@@ -20,7 +20,7 @@ from labtui.export import drawing
 from labtui.export.tables import spreadsheet_cell
 from labtui.results import charts as specs
 from labtui.results.charts import ChartSpec, Look, Series, has_bar, looks, spread, value_text
-from labtui.results.numbers import clean, plus_minus, tick_texts
+from labtui.results.numbers import clean, tick_texts
 
 ACCENTS = [getattr(THEME, f"ACCENT_{at}") for at in (1, 2, 3, 4, 6)] + [THEME.FOLLOWED_HYPERLINK]
 QUIET, GRID = THEME.TEXT_2, THEME.BACKGROUND_2
@@ -381,13 +381,11 @@ def _fill_bars(native: Any, spec: ChartSpec, series: Series, *, inside: bool, to
     dark = inside or (lost and series.colour in drawing.DARK_PARTS)
     points = {point.x: point for point in series.points}
     for at, (x, _) in enumerate(_categories(spec)):
-        if (point := points.get(x)) is not None and not (lost and abs(point.y) < 0.012):
-            text = value_text(spec, point).removesuffix("×").removesuffix(" points")
+        if (point := points.get(x)) is not None and not (lost and not drawing.part_text(point)):
+            text = drawing.part_text(point) if lost else value_text(spec, point).removesuffix("×")
             pale = point.hollow or point.live or (flat and not lost and point is not best)
             text += ", so far" * (flat and point.live and not lost)
             ink = THEME.BACKGROUND_1 if dark and not pale else THEME.TEXT_1
-            if lost and abs(point.y) > 0.05:  # else a bar has no room for more
-                text += plus_minus(100 * max(drawing.bounds(point)), len(text.partition(".")[2]))
             label = _add_label(native, at, text, ink, side, bold=inside or lost)
             if has_bar(spec, point) and not (lost or flat):  # its number stands beyond its error bar
                 below, above = drawing.bounds(point)

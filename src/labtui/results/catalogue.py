@@ -97,6 +97,7 @@ def chart_of_run(results: Results, row: ResultRow, number: int, family: str) -> 
             others = [replace(each, role="other") for each in chart.measured if each not in mine]
             series = [replace(s, points=tuple(p for p in s.points if p.x <= last)) for s in (*others, *mine)]
             heading = f"{specs.FAMILIES[family].title} of run {number}{' (small run)' * small}"
+            heading += " (grey: other runs)" * bool(others)
             return replace(chart, heading=heading, series=tuple(series), x_ticks=_epoch_ticks(series))
     return None
 

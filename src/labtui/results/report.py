@@ -234,8 +234,11 @@ def _json(thing: object, fields: str) -> Json:
 
 def _plain(value: Any) -> Any:
     """A value for JSON; an interval is ``{"value", "lo", "hi"}``. Units: s, images per s, ratios, fractions of 1."""
+    if isinstance(value, float):
+        short = float(f"{value:.12g}")  # 2.6752, not 2.6752000000000002: the noise of a sum
+        return short if abs(short - value) <= 4 * math.ulp(value) else value
     if isinstance(value, (Interval, measured.AsPrinted)):
-        return asdict(value)
+        return {name: _plain(each) for name, each in asdict(value).items()}
     if isinstance(value, measured.Origin):
         found = _json(value, _ORIGIN)
         return found | {"job_id": found["job_id"] or None}

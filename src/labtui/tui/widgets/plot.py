@@ -80,7 +80,7 @@ class _Drawing:
         for name, each in zip(self.names, self.measured, strict=True):
             size = self.name_room if self.value_room else several * cell_len(name)
             wide.append(size + more + len(self._far(each.points[-1])))
-        share = 0.6 if width >= 60 else 0.4  # most of a small chart is the plot
+        share = 0.5 if width > 80 else 0.4  # at least half of a chart is the plot
         most = max(more + min(10, self.name_room), int(share * width)) if width >= 40 else width // 2
         room = min(max(wide, default=0), most)
         if room - more < min(8, self.name_room):  # names say more than values
