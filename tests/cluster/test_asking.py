@@ -6,7 +6,7 @@ from unittest.mock import patch
 import pytest
 
 from labtui.cluster.connection import Connection
-from labtui.domain.errors import SubmitRefused
+from labtui.domain.errors import ConnectionLost, SubmitRefused
 from labtui.slurm.queue import poll_queue
 from labtui.slurm.submit import Lookup, lookup, submit
 from tests.real_cluster import Student
@@ -91,13 +91,28 @@ def test_accounting_down_does_not_hide_the_queue(line, cluster, submission):
     wait_until(lambda: line.ask(poll_queue(["999999"])).accounting is not None, what="accounting to answer")
 
 
-def test_a_students_own_settings_do_not_change_the_answers(line, cluster, submission):
+START_UP = {
+    "noise": "echo '123'; printf 'no newline'; echo grumble >&2; (sleep 300; echo late) &\n",
+    "variables": "export SQUEUE_STATES=CG SQUEUE_FORMAT=%i SQUEUE_USERS=root SLURM_TIME_FORMAT=relative TZ=Asia/Tokyo\n"
+    "export SBATCH_QOS=nonsense SBATCH_ACCOUNT=nonsense SACCT_FORMAT=State LC_ALL=xx_YY.UTF-8\n",
+    "aliases": "shopt -s expand_aliases; alias mkdir='mkdir -p' mv='mv -i' sbatch='echo aliased' exec=true\n",
+    "functions": 'mkdir() { command mkdir -p "$@"; }; squeue() { echo wrapped; }; export -f mkdir squeue\n',
+    "options": "set -eCu -o functrace; export SHELLOPTS; umask 777; trap 'echo traced' DEBUG\n",
+    "attributes": "readonly id=5 status; declare -i n next lock; export BASH_ENV=$HOME/.bashrc\n",
+}
+
+
+@pytest.mark.parametrize("text", START_UP.values(), ids=START_UP.keys())
+def test_start_up_files_open_no_guard_and_change_no_answer(line, cluster, submission, text):
+    cluster.set_bashrc('mkdir() { command mkdir -p "$@"; }\n')
+    cluster.set_login_noise(text)
+    found = submission.look()
+    assert (found.certain, found.attempts) == (True, 1), found.problem
+    with pytest.raises(ConnectionLost):  # the attempt that the look-up blocked, late
+        submission.submit()
+    submission.attempt = found.attempts
     job_id = submission.submit()
-    cluster.set_login_noise(
-        "export SQUEUE_STATES=CG SQUEUE_FORMAT=%i SQUEUE_USERS=root SLURM_TIME_FORMAT=relative TZ=Asia/Tokyo\n"
-        "export SBATCH_QOS=nonsense SBATCH_ACCOUNT=nonsense SACCT_FORMAT=State LC_ALL=xx_YY.UTF-8\n"
-        "squeue() { echo wrapped; }\nalias sbatch='echo aliased'\n"
-    )
+    assert submission.look().job_id == job_id
     row = next(row for row in line.ask(poll_queue([job_id])).jobs or () if row.job_id == job_id)
     assert row.submit_time is not None and row.submit_time > 1_700_000_000
-    assert Submission(line, cluster.student).submit().isdecimal()
+    assert line.run("bash -c 'type -t module'").out == "function\n", "a job inherits what is exported"

@@ -48,6 +48,9 @@ def test_what_the_lab_folder_says_goes_first(tmp_path):
     found = endpoint(tmp_path, "mn5", user="other", port=23, identity="/k", host_key="SHA256:x")
     assert (found.user, found.port, found.host_key) == ("other", 23, "SHA256:x")
     assert found.identity_files == (Path("/k"),)
+    for odd in ("a b", "me\nProxyCommand touch x", "\t"):
+        with pytest.raises(UsageError, match="not a user name"):
+            endpoint(tmp_path, "plain.example", user=odd)
 
 
 @needs_openssh
@@ -82,12 +85,6 @@ def test_the_profiles_hosts_in_turn_and_none_is_a_sentence(tmp_path):
     assert found == [("one.example", "u", 77), ("two.example", "u", 77)]
     with pytest.raises(UsageError, match="No login host"):
         resolve_hosts(Profile(id="x", title="x", login_hosts=()), Overrides())
-
-
-@pytest.mark.parametrize("user", ["a b", "me\nProxyCommand touch x", "\t"])
-def test_a_user_name_is_one_word(tmp_path, user):
-    with pytest.raises(UsageError, match="not a user name"):
-        endpoint(tmp_path, "plain.example", user=user)
 
 
 @pytest.mark.parametrize(("text", "parts"), [

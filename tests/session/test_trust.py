@@ -323,14 +323,14 @@ def test_one_question_says_where_as_whom_and_what(received, tmp_path, monkeypatc
     brought = 'quota_command = "lquota"\n'
     profile.write_text(f'{brought}{profile.read_text()}\n[launch]\nsetup = ["source /tmp/x"]\n')
     at = {"host": "nct01042@login1:2222", "user": "me"}  # the address counts
-    edit(received, **at, identity="~/key")
+    edit(received, **at, identity="~/key", host_key="SHA256:abc")
     monkeypatch.setattr(sys, "stdin", TextTerminal("n\n"))
     assert isinstance(ask_trust(received, given=False), NotTrusted)
     assert trusting.check_trust(received) is not None
     shown = " ".join(capsys.readouterr().err.split())
     assert shown.count("Trust this folder?") == 1
     for words in (
-        "connect to login1, port 2222 as nct01042 with the key ~/key",
+        "connect to login1, port 2222 as nct01042 with the key ~/key and take the host key SHA256:abc without asking",
         "your own SSH configuration has for that host (ProxyJump, ProxyCommand)",
         "submit 1 planned job (ResNet50-", "send everything in scripts/ with each job",
         *(f"brings a command: {command}" for command in ("lquota", "source /tmp/x")),

@@ -296,15 +296,15 @@ def check_host_key(
     revoked = next((each for each in known if each.revoked and each.key == key), None)
     if revoked is not None:
         raise failure("revoked", host=host, source=revoked.source)
-    if endpoint.host_key:
-        if not same_fingerprint(endpoint.host_key, shown):
-            raise failure("pinned", host=host, shown=shown, pin=endpoint.host_key)
-        return
+    if endpoint.host_key and not same_fingerprint(endpoint.host_key, shown):
+        raise failure("pinned", host=host, shown=shown, pin=endpoint.host_key)
     good = [each for each in known if not each.revoked]
     if any(each.key == key for each in good):
         return
     if good:
         raise failure("changed", host=host, shown=shown, source=good[0].source, name=name)
+    if endpoint.host_key:  # only here: whoever sent the folder may have pinned the key of another server
+        return
     _ask_student(endpoint, key_type, shown, prompter)
     with os_errors("not-kept", path=endpoint.own_known_hosts, shown=shown):
         add_host(endpoint.own_known_hosts, name, key_type, key)

@@ -333,8 +333,9 @@ def effects_of(folder: Path) -> tuple[str, ...]:
     return (
         f"It would connect to {host or 'no host'}{f', port {port}' if port else ''}"
         f" as {user or 'the user of your SSH configuration'}"
-        f"{f' with the key {settings.identity}' if settings.identity else ''}, by the way that your own SSH "
-        "configuration has for that host (ProxyJump, ProxyCommand).",
+        f"{f' with the key {settings.identity}' if settings.identity else ''}"
+        f"{f' and take the host key {settings.host_key} without asking' if settings.host_key else ''}"
+        ", by the way that your own SSH configuration has for that host (ProxyJump, ProxyCommand).",
         *(f"Its cluster profile brings a command: {each}" for each in _commands(settings, profile)),
     )
 

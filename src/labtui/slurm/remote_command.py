@@ -1,8 +1,8 @@
 """Questions for the cluster as data, the frame that keeps shell noise out of their answers, and shared shell code.
 
-The frame runs a script in a login shell between random markers, so that output of start-up files before it and of
-background programs after it is never taken for the answer. Values from outside are positional arguments. Nothing here
-sends.
+The frame runs a script with the environment of a login shell, between random markers, so that output of start-up files
+before it and of background programs after it is never taken for the answer. Values from outside are positional
+arguments. Nothing here sends.
 """
 
 import base64
@@ -72,20 +72,25 @@ class CommandResult(msgspec.Struct, frozen=True):
 
 
 def frame(script: str, marker: str) -> str:
-    """The exec request that runs `script` in a login shell between markers.
+    """The exec request that runs `script` between markers, in a shell that a login shell becomes.
 
     `marker` is random lower-case hex. The script is sent as base64, so that nothing in it is interpreted on the way,
     whatever shell the account has (csh and fish quote differently). It has no standard input: an end of input sent by
     labtui could reach the server after its channel was closed, and OpenSSH then closes the whole connection.
+
+    The second shell has the environment of the login shell, and none of its aliases, functions, options, traps and
+    variable attributes: with `alias mkdir='mkdir -p'` two attempts would both make their directory. ``-p`` also ignores
+    exported functions, SHELLOPTS and BASH_ENV, but passes them on: a job needs an exported `module`.
     """
     body = (
-        f"printf '\\n%s\\n' '{marker}<'; printf '\\n%s\\n' '{marker}<' >&2; set +eu\n"
+        "set +p; umask u=rwx\n"  # a job inherits the mask and, by an exported SHELLOPTS, the option
+        f"printf '\\n%s\\n' '{marker}<'; printf '\\n%s\\n' '{marker}<' >&2\n"
         f"(\n{script}\n) && labtui_status=0 || labtui_status=$?\n"
         f"printf '\\n%s %s\\n' '{marker}>' \"$labtui_status\" >&2\n"
         f"printf '\\n%s %s\\n' '{marker}>' \"$labtui_status\"\n"
     )
-    encoded = base64.b64encode(body.encode()).decode()
-    return f"""bash -lc 'eval "$(printf %s {encoded} | base64 -d)"' </dev/null"""
+    text = base64.b64encode(body.encode()).decode()
+    return rf"""bash -lc '\exec "$BASH" --norc -pc "eval \"\$(printf %s {text} | base64 -d)\""' </dev/null"""
 
 
 def cut_frame(data: bytes, marker: str) -> CommandResult:

@@ -30,9 +30,10 @@ mark room
 limit 20 df -Pk -- "$root" | tail -n 1
 mark inodes
 limit 20 df -Pi -- "$root" | tail -n 1
+export -f limit
 while [ $# -ge 2 ]; do
     mark "$1"
-    said=$( (eval "$2") 2>&1 </dev/null)
+    said=$(bash -c "$2" 2>&1 </dev/null)  # like a job script, with exported functions such as module
     status=$?
     printf '%s' "$said" | head -c 40000
     mark "$1-status $status"

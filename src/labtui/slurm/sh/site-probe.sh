@@ -18,9 +18,7 @@ mark "account-status $?"
 mark programs
 for name; do command -v "$name" >/dev/null 2>&1 && echo "$name"; done
 mark modules
-if type module >/dev/null 2>&1; then
-    limit 20 bash -lc 'module -t avail 2>&1' | grep -iE "$words" | head -n 200
-fi
+limit 20 bash -lc 'type module >/dev/null && module -t avail 2>&1' 2>/dev/null | grep -iE "$words" | head -n 200
 mark python
 limit 20 python3 --version
 mark framework

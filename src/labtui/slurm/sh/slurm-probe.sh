@@ -10,7 +10,7 @@ id -un
 mark missing
 for name; do command -v "$name" >/dev/null 2>&1 || echo "$name"; done
 mark module
-type module >/dev/null 2>&1 && echo yes
+bash -c 'type module' >/dev/null 2>&1 && echo yes  # what a job script has
 mark version
 limit 20 sbatch --version
 mark squeue
