@@ -172,6 +172,8 @@ def test_the_ideal_is_named_at_its_bar_and_no_two_ticks_of_percent_have_one_text
         places = space.xpath("//c:ser[c:tx//c:v!='ideal']//c:dLbl[.//c:x/@val='0.0000']//c:y/@val")
         assert places and all(float(y) * side > 0 for y in places if side), "beyond their error bars"
         assert space.xpath("//c:ser[c:tx//c:v='b']//c:plus//c:pt/@idx") == ["0", "2"], "as its marks are"
+    rows = add_chart(slide, replace(time, kind="bars", x_axis="names"), (0, 0, 8, 4))._chartSpace
+    assert any(float(x) > 0 for x in rows.xpath("//c:ser//c:dLbl//c:x/@val")) and rows.xpath("//c:errBars")
     assert len(plots) == 1, "the axes of bars and lines stand on one line"
     for most, form in ((0.715, "0.0 %"), (0.9, "0 %")):
         points = Point(x=1, y=0.712), Point(x=2, y=most)

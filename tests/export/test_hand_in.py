@@ -474,11 +474,14 @@ def test_a_page_of_each_row_of_charts_is_titled_by_what_it_shows(tmp_path):
 
 
 def test_a_bar_stands_out_where_it_is_best_and_a_part_alone_has_its_number_once():
-    for values, colours in (((9, 5, 4), 2), ((9, 8, 4), 1), ((9, 9, 4), 1)):  # each is ±1
+    for values, colours in (((9, 5, 4), 2), ((9, 8, 4), 1), ((9, 9, 4), 1), ((99, 9, 4), 2)):  # each is ±1
         points = tuple(Point(x=x, y=y, lo=y - 1, hi=y + 1, live=x == 2) for x, y in enumerate(values))
         spec = replace(spec_of({}, kind="bars", x_axis="names"), series=(Series(name="x", points=points),))
         (axes,) = drawn(spec).axes
         assert len({bar.get_facecolor() for bar in axes.patches}) == colours
+        assert len(axes.collections) == sum(y < 40 for y in values) and spec.captions, (
+            "beside a long one, too"
+        )
         assert [text.endswith(", so far") for text in words_of(axes.texts)] == [False, False, True]
     for edition, within in (("thesis-2019", False), ("hpc4ai-ch10", True)):
         spec = next(each for each in charts_of(edition) if each.family == "efficiency-loss")

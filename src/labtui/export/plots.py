@@ -163,7 +163,7 @@ def draw_lines(axes: Axes, spec: ChartSpec, *, named: bool) -> None:
             name_line(axes, series, ends.get(series.name, ""), drawing.AXIS, bold=False)
     others = (piece for each in spec.series if each.role == "other" for piece in line_pieces(spec, each))
     axes.plot(*_path(*others), color=drawing.OTHER, lw=1.2, zorder=1)
-    tall = not spec.over_time and any(has_bar(spec, point) for each in lines for point in each.points)
+    tall = any(has_bar(spec, point) for each in lines for point in each.points)
     widest = tall * (len(lines) - 1) * 0.03  # texts stand beyond the error bars
     for at, series in enumerate(drawing.layers(spec)):
         look, text = seen[series.name], ends.get(series.name, "")
@@ -209,7 +209,7 @@ def _draw_line(axes: Axes, spec: ChartSpec, series: Series, look: charts.Look, s
     hollow = [p for p in series.points if p.hollow or (p.live and not spec.over_time)]
     axes.plot(*_path(hollow), sign, mfc="white", mec=colour, mew=2, ms=size, zorder=4, clip_on=False)
     for point in series.points:
-        if has_bar(spec, point) and not spec.over_time:
+        if has_bar(spec, point):
             x, ends = _shifted(spec, point.x, shift), [[each] for each in bounds(point)]
             axes.errorbar(x, point.y, ends, color=colour, capsize=4, lw=1.8, zorder=3)
 

@@ -84,7 +84,7 @@ def _add_label(native: Any, at: int, text: str, colour: Any, side: Any, *, bold:
 
 def _add_error_bars(native: Any, spec: ChartSpec, series: Series, xs: list[float]) -> None:
     """Add the bounds of the points of a series whose rows are at `xs`."""
-    if spec.over_time or spec.x_axis == "names" or not any(has_bar(spec, p) for p in series.points):
+    if not any(has_bar(spec, p) for p in series.points):
         return
     parts, ends = "", [(xs.index(point.x), drawing.bounds(point)) for point in series.points]
     for side, tag in ((1, "plus"), (0, "minus")):
@@ -387,9 +387,10 @@ def _fill_bars(native: Any, spec: ChartSpec, series: Series, *, inside: bool, to
             text += ", so far" * (flat and point.live and not lost)
             ink = THEME.BACKGROUND_1 if dark and not pale else THEME.TEXT_1
             label = _add_label(native, at, text, ink, side, bold=inside or lost)
-            if has_bar(spec, point) and not (lost or flat):  # its number stands beyond its error bar
+            if has_bar(spec, point):  # its number stands beyond its error bar
                 below, above = drawing.bounds(point)
-                _move(label, "c:idx", 0, (min(below, point.y / 2) if inside else -above) * 0.68 / top)
+                up = (min(below, point.y / 2) if inside else -above) * 0.68 / top
+                _move(label, "c:idx", *((-1.2 * up, 0) if flat else (0, up)))
             if pale:
                 other = native.points[at].format.fill
                 other.solid()

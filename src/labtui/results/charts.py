@@ -160,7 +160,7 @@ class ChartSpec(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def captions(self) -> tuple[str, ...]:
         """The notes, and an explanation of the error bars where any is drawn."""
-        bars = self.x_axis == "counts" and any(has_bar(self, p) for s in self.measured for p in s.points)
+        bars = any(has_bar(self, point) for each in self.measured for point in each.points)
         return (*self.notes, _ERROR_BARS) if bars else self.notes
 
     @property
@@ -174,12 +174,12 @@ _ERROR_BARS = "Error bars: rounding of the printed digits or, if more, scatter o
 
 
 def has_bar(spec: ChartSpec, point: Point) -> bool:
-    """Whether a point has an error bar: its interval is visibly taller than its mark."""
-    if point.lo is None or point.hi is None or point.y <= 0:
+    """Whether a point has an error bar: its interval is visibly taller than its mark, or over 5 % of its bar."""
+    if point.lo is None or point.hi is None or point.y <= 0 or spec.over_time:
         return False
     values = [p.y for s in spec.series if s.is_run for p in s.points]
-    span = (max(values) if spec.kind == "bars" else max(values) - min(0.6 * max(values), *values)) or 1.0
-    return (point.hi - point.lo) / span > 0.05
+    span = point.y if spec.kind == "bars" else max(values) - min(0.6 * max(values), *values) or 1.0
+    return spec.kind in ("bars", "lines") and (point.hi - point.lo) / span > 0.05
 
 
 def _family(key: str, view: View, title: str, x_label: str, y_label: str, **more: Any) -> ChartSpec:
