@@ -18,7 +18,7 @@ from labtui.export.contents import stamp_of
 from labtui.export.documents import chart_height, pdf
 from labtui.export.drawing import layers, split_lines
 from labtui.export.hand_in import Answer, CodeLine, Listing, Page, Paragraph, plain
-from labtui.export.markdown import formula_picture, formula_text
+from labtui.export.markdown import blocks_of, formula_picture, formula_text
 from labtui.export.pages import hand_in
 from labtui.export.plots import chart_picture, figure_of, pictures
 from labtui.export.powerpoint import pptx
@@ -384,6 +384,21 @@ def test_text_from_outside_is_text_in_every_format(tmp_path):
         for shape in (shape for slide in slides for shape in slide.shapes if shape.has_chart):
             with zipfile.ZipFile(io.BytesIO(shape.chart.part.chart_workbook.xlsx_part.blob)) as book:
                 assert b"<f" not in book.read("xl/worksheets/sheet1.xml")
+
+
+LONG = {
+    "x": "x" * 30_000, "y": f"| a |\n| --- |\n| {'y' * 30_000} |", "z": f"```\n{'z' * 30_000}\n```",
+    "w": f"`{'w' * 30_000}`", "+": f"${'q+' * 15_000}q$", "7": "17 GPUs, " * 2_000,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["slides", "report"])
+def test_no_long_word_ends_a_document(tmp_path, form):
+    pages = tuple(Page(title="Why", answers=(Answer(1, "?", blocks_of(text)),)) for text in LONG.values())
+    document = replace(document_of(tmp_path, "hpc4ai-ch10", full=False), pages=pages)
+    (tmp_path / "made.pdf").write_bytes(pdf(document, form))
+    copied = "".join(word for *_, words in pdf_words(tmp_path / "made.pdf") for *_, word in words)
+    assert all(copied.count(mark) >= text.count(mark) for mark, text in LONG.items())
 
 
 def test_the_notebook_shows_each_row_and_checks_each_speedup_of_the_csv(tmp_path):
