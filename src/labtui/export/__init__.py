@@ -73,7 +73,7 @@ def export_lab(
         formats = () if contents.edition.hand_in.form == "report" else DECKS
     charts, stamp = _plots(contents) if plots else (), stamp_of(contents.results)
     draw = {f"plots/{it.key}.png": cache(lambda it=it: pictures(it, stamp=stamp)["png"]) for it in charts}
-    notes, work = _documents(msgspec.structs.replace(contents, plots=draw), formats, reports)
+    noted, work = _documents(msgspec.structs.replace(contents, plots=draw), formats, reports)
     work = drawings(charts, stamp=stamp, into="plots/") | work
     # pandas last: it reuses memory that typesetting has freed, so the peak is 15 MB lower
     work["results.json"] = lambda: f"{decode.json_text(contents.measurements.json_of(contents.results))}\n"
@@ -84,7 +84,7 @@ def export_lab(
     kept = (f"{path.name} is the one that you had changed." for path in written if _KEPT in path.stem)
     others = {*DECKS.values(), *REPORTS.values()} - work.keys()
     old = (f"{name} is of an earlier export." for name in sorted(others) if (target / name).exists())
-    notes = (*kept, *old, *notes)
+    notes = (*kept, *old, *noted)
     known = {use.run.job_id for use in contents.measurements.uses if use.steady is not None}
     if plots and (jobs := {use.run.job_id for use in contents.measurements.uses} - known):
         listed = ", ".join(sorted(jobs, key=grouping.natural_key))
@@ -193,20 +193,21 @@ def _plots(contents: LabContents) -> tuple[ChartSpec, ...]:
 
 def _documents(
     contents: LabContents, formats: Collection[str], reports: Collection[str]
-) -> tuple[tuple[str, ...], Work]:
-    """The notes for the student, and functions that make each document asked for."""
+) -> tuple[list[str], Work]:
+    """The notes for the student, to which PDFs add, and functions that make each document asked for."""
     if not (formats or reports):
-        return (), {}
+        return [], {}
     from labtui.export.powerpoint import pptx
 
     document = pages.hand_in(contents)
+    notes = [*document.notes]
     known: Work = {
         "deck.pptx": partial(pptx, document),
-        "deck.pdf": partial(documents.pdf, document, "slides"),
-        "report.pdf": partial(documents.pdf, document, "report"),
+        "deck.pdf": partial(documents.pdf, document, "slides", told=notes.append),
+        "report.pdf": partial(documents.pdf, document, "report", told=notes.append),
         "analysis.ipynb": partial(notebook, document),
     }
-    return document.notes, {name: known[name] for name in _document_names(formats, reports)}
+    return notes, {name: known[name] for name in _document_names(formats, reports)}
 
 
 def notebook(document: hand_in.Document) -> str:

@@ -7,14 +7,16 @@ import io
 import json
 import math
 import tempfile
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 from PIL import Image
 
-from labtui.domain.errors import failure
+from labtui.domain.errors import ExportError, failure
 from labtui.export import drawing, markdown, plots
 from labtui.export.hand_in import Answer, Block, Document, Listing, Page, Picture, Run, plain
 from labtui.results import charts, numbers
@@ -31,12 +33,37 @@ MAX_PICTURE = 3.8
 _ENDINGS = {b"\x89P": ".png", b"\xff\xd8": ".jpg"}
 
 
-def pdf(document: Document, form: str) -> bytes:
-    """The document as ``slides`` or as a ``report``.
+def pdf(document: Document, form: str, told: Callable[[str], None] = lambda said: None) -> bytes:
+    """The document as ``slides`` or as a ``report``; `told` is called with a line about each answer that it lacks.
 
     Raises:
         ExportError: when Typst cannot typeset it, or the temporary folder cannot be written.
     """
+    try:
+        return _typeset(document, form)
+    except ExportError:
+        pages = tuple(_without_faults(document, page, form, told) for page in document.pages)
+        return _typeset(replace(document, pages=pages), form)
+
+
+def _without_faults(document: Document, page: Page, form: str, told: Callable[[str], None]) -> Page:
+    """The page with a line in place of each answer that Typst cannot typeset, such as one with a damaged picture."""
+    task = page.kicker.partition(" ")[0]
+
+    def settable(answer: Answer) -> Answer:
+        try:
+            _typeset(replace(document, pages=(Page(title="", answers=(answer,)),)), form)
+        except ExportError as error:
+            cause = str(error.__cause__).partition("\n")[0]
+            said = f"Answer {answer.number} of {task} is not in the PDF: {cause}. It is in answers/{task}.md."
+            told(said)
+            return replace(answer, blocks=(plain(said, "note"),))
+        return answer
+
+    return replace(page, answers=tuple(map(settable, page.answers)))
+
+
+def _typeset(document: Document, form: str) -> bytes:
     import typst
 
     with tempfile.TemporaryDirectory(prefix="labtui-export-", ignore_cleanup_errors=True) as name:
@@ -157,7 +184,7 @@ def answers_of(page: Page) -> list[Answer]:
     above = _note_height(page) + sum(map(block_height, page.blocks)) + TOP
     room = BOTTOM + 0.01 - above - chart_height(page) if page.charts else 0.0
     short = _words_height(page) <= room < _words_height(page, short=False)
-    return [msgspec.structs.replace(a, question=a.short if short else a.question) for a in page.answered]
+    return [replace(a, question=a.short if short else a.question) for a in page.answered]
 
 
 def _note_height(page: Page) -> float:
