@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from labtui.domain.model import plural
 from labtui.domain.profile import Profile
 from labtui.domain.state import WITHOUT_JOB, LabState, SubmissionState
 from labtui.export import drawing, markdown
@@ -204,14 +205,16 @@ def read_picture(folder: LabFolder, name: str) -> bytes | None:
     return None
 
 
-def missing_pictures(
-    folder: LabFolder, task_id: str, number: int, answer: str, drawn: Collection[str] = ()
-) -> list[str]:
-    """A sentence on each picture that an answer names and that cannot be shown; `drawn` are this export's plots."""
+def left_out(folder: LabFolder, task: str, number: int, text: str, drawn: Collection[str] = ()) -> list[str]:
+    """A sentence on each part of an answer that documents do not show; `drawn` are the plots of this export."""
     names: list[str] = []
-    markdown.blocks_of(answer, names.append)
+    markdown.blocks_of(text, names.append)
     lost = [numbers.clean(name) for name in names if name not in drawn and read_picture(folder, name) is None]
-    return [f"Answer {number} of {task_id}: {name} is not there, or not a PNG or JPEG file." for name in lost]
+    data = "a picture within the text is not shown: save it as a file and name that."
+    said = [data if "data:" in name else f"{name} is not there, or not a PNG or JPEG file." for name in lost]
+    if more := markdown.shown_part(text)[1]:
+        said.append(f"only answers/{task}.md has its last {plural(more, 'line')}.")
+    return [f"Answer {number} of {task}: {each}" for each in said]
 
 
 def read_contents(

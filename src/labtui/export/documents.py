@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 from PIL import Image
 
 from labtui.domain.errors import ExportError, failure
@@ -43,24 +42,24 @@ def pdf(document: Document, form: str, told: Callable[[str], None] = lambda said
         return _typeset(document, form)
     except ExportError:
         pages = tuple(_without_faults(document, page, form, told) for page in document.pages)
-        return _typeset(replace(document, pages=pages), form)
+        return _typeset(msgspec.structs.replace(document, pages=pages), form)
 
 
 def _without_faults(document: Document, page: Page, form: str, told: Callable[[str], None]) -> Page:
     """The page with a line in place of each answer that Typst cannot typeset, such as one with a damaged picture."""
     task = page.kicker.partition(" ")[0]
 
-    def settable(answer: Answer) -> Answer:
+    def checked(answer: Answer) -> Answer:
         try:
-            _typeset(replace(document, pages=(Page(title="", answers=(answer,)),)), form)
+            _typeset(msgspec.structs.replace(document, pages=(Page(title="", answers=(answer,)),)), form)
         except ExportError as error:
             cause = str(error.__cause__).partition("\n")[0]
             said = f"Answer {answer.number} of {task} is not in the PDF: {cause}. It is in answers/{task}.md."
             told(said)
-            return replace(answer, blocks=(plain(said, "note"),))
+            return msgspec.structs.replace(answer, blocks=(plain(said, "note"),))
         return answer
 
-    return replace(page, answers=tuple(map(settable, page.answers)))
+    return msgspec.structs.replace(page, answers=tuple(map(checked, page.answers)))
 
 
 def _typeset(document: Document, form: str) -> bytes:
@@ -184,7 +183,7 @@ def answers_of(page: Page) -> list[Answer]:
     above = _note_height(page) + sum(map(block_height, page.blocks)) + TOP
     room = BOTTOM + 0.01 - above - chart_height(page) if page.charts else 0.0
     short = _words_height(page) <= room < _words_height(page, short=False)
-    return [replace(a, question=a.short if short else a.question) for a in page.answered]
+    return [msgspec.structs.replace(a, question=a.short if short else a.question) for a in page.answered]
 
 
 def _note_height(page: Page) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import functools
 import io
+import itertools
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -98,6 +99,8 @@ def difference(original: str, changed: str, name: str, caption: str) -> Listing:
 
 # --------------------------------------------------------------------------- Markdown
 
+MAX_ANSWER = 600
+"""The lines, cells and hundreds of letters of an answer that are shown: each document takes half a second for them."""
 Pictures = Callable[[str], bytes | None]
 """Returns the bytes of a picture that an answer names, or None when there is none."""
 _MISSING = "[picture: "
@@ -105,6 +108,14 @@ _MISSING = "[picture: "
 _LOOKS: dict[str, dict[str, Any]] = {
     "strong": {"bold": True}, "em": {"italic": True}, "s": {"strike": True}, "link": {"tone": "accent"},
 }  # fmt: skip
+
+
+def shown_part(text: str) -> tuple[str, int]:
+    """The part of an answer that documents show, and how many lines they leave out; of data of pictures, the kind."""
+    lines = re.sub(r"(data:[\w./+-]+;)base64,[\w/+=%-]+", r"\1", text).split("\n")
+    sizes = itertools.accumulate(1 + line.count("|") + len(line) // 100 for line in lines)
+    count = sum(size <= MAX_ANSWER for size in sizes)
+    return "\n".join(lines[:count] + ["…"] * (count < len(lines))), len(lines) - count
 
 
 def blocks_of(text: str, pictures: Pictures = lambda name: None) -> tuple[Block, ...]:
@@ -115,7 +126,7 @@ def blocks_of(text: str, pictures: Pictures = lambda name: None) -> tuple[Block,
 
     parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("reference")
     parser.use(dollarmath_plugin, double_inline=True, allow_space=False)
-    tree = SyntaxTreeNode(parser.parse(safe(text)))
+    tree = SyntaxTreeNode(parser.parse(safe(shown_part(text)[0])))
     return tuple(block for node in tree.children for block in _blocks(node, 0, pictures))
 
 

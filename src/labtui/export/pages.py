@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from labtui.domain.terminal_text import joined
 from labtui.export import documents, drawing, tables
-from labtui.export.contents import LabContents, missing_pictures, small_notes, stamp_of
+from labtui.export.contents import LabContents, left_out, small_notes, stamp_of
 from labtui.export.hand_in import Answer, Block, Document, Listing, Page, plain
 from labtui.export.markdown import blocks_of, difference, excerpt, own_part, whole_file, with_parts
 from labtui.lab.checks import still_to_run
@@ -179,7 +179,7 @@ def _task_pages(contents: LabContents, plan: HandInPage, task: Task) -> Iterable
     warnings += _unanswered(task, [each.number for each in answers if not each.blocks])
     for each in filter(lambda each: each.number <= len(contents.answers[task.id]), answers):
         text = contents.answers[task.id][each.number - 1]
-        warnings += missing_pictures(contents.folder, task.id, each.number, text, contents.plots)
+        warnings += left_out(contents.folder, task.id, each.number, text, contents.plots)
     if not task.questions and not task.runs:
         blocks += tuple(_checklist(contents, task))
     page = _page_of(plan, task, results, charts)

@@ -151,9 +151,9 @@ class AnswersPane(Pane, Container):
         above = "" if at else text_above(task, self._text)
         missing = [above] if above else []
         if "![" in text:
-            from labtui.export.contents import missing_pictures  # late: few answers name pictures
+            from labtui.export.contents import left_out  # late: few answers name pictures
 
-            missing += missing_pictures(self.app.session.folder, task.id, at + 1, text)
+            missing += left_out(self.app.session.folder, task.id, at + 1, text)
         code = "ansi_dark" if self.app.current_theme.dark else "ansi_light"
         return card(task, at, text, roles(self.app), code=code, missing=missing)
 
