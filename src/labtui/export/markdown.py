@@ -99,8 +99,8 @@ def difference(original: str, changed: str, name: str, caption: str) -> Listing:
 
 # --------------------------------------------------------------------------- Markdown
 
-MAX_ANSWER = 600
-"""The lines, cells and hundreds of letters of an answer that are shown: each document takes half a second for them."""
+MAX_ANSWER = 400
+"""The lines, cells and hundreds of letters of an answer that are shown: in memory they cost 25 MB."""
 Pictures = Callable[[str], bytes | None]
 """Returns the bytes of a picture that an answer names, or None when there is none."""
 _MISSING = "[picture: "
