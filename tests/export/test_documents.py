@@ -382,9 +382,8 @@ def test_text_from_outside_is_text_in_every_format(tmp_path):
 def test_no_answer_ends_a_document(tmp_path):
     texts = ["x" * 30_000, "17 GPUs, " * 2_000, f"```\n{'z' * 30_000}\n```", f"|a|\n|-|\n|{'y' * 30_000}|"]
     long = [Page(title="Long", answers=(Answer(1, "?", blocks_of(text)),)) for text in texts]
-    chart, *_ = lab_charts(compute_results([measured_run(1, [9, 8])]))
-    cut = Picture(pictures(chart, ("png",))["png"][:-12], "without its end")
-    answers = Answer(1, "?", (cut,)), Answer(2, "?", (plain("A word."),))
+    cut = pictures(lab_charts(compute_results([measured_run(1, [9, 8])]))[0], ["png"])["png"][:-12]
+    answers = Answer(1, "?", (Picture(cut, "no end"),)), Answer(2, "?", (plain("A word."),))
     pages = (*long, Page(title="", kicker="10.5  Task", answers=answers))
     document = replace(document_of(tmp_path, "hpc4ai-ch10", full=False), pages=pages)
     for form in ("slides", "report"):
