@@ -424,7 +424,8 @@ def test_charts_are_small_only_where_the_answers_stand_below_them():
     small = {(100, 200): 2.7, (100, 250): 2.4, (150,) * 5: 4.9, (400,): 2.7, (3000,): 4.9, (): 4.9}
     for letters, inches in small.items():
         answers = tuple(Answer(n, "Why?", (plain("a" * length),)) for n, length in enumerate(letters, 1))
-        assert chart_height(Page(title="", charts=(chart,), answers=answers)) == pytest.approx(inches, abs=0.1)
+        page = Page(title="", charts=(chart,), answers=answers)
+        assert chart_height(page) == pytest.approx(inches, abs=0.1)
 
 
 def test_a_continued_slide_has_at_least_three_lines(tmp_path):
