@@ -109,7 +109,7 @@ def test_runs_that_are_still_to_be_made_are_named_on_their_page(tmp_path):
     lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", answer=ANSWER)
     pages = document_of(lab, lambda run: run if run.spec.model != "ResNet152" else None).pages
     compared = [page for page in pages if page.kicker.startswith(("10.6", "10.7"))]
-    said = "ResNet152 · 1 GPU, ResNet152 · 2 GPUs and ResNet152 · 4 GPUs: not run yet."
+    said = "ResNet152 · 1, 2 and 4 GPUs: not run yet."
     assert compared and all(said in page_text(page) for page in compared)
 
     def one_fails(run):  # and the next has just started
@@ -151,7 +151,7 @@ def test_a_network_of_the_students_own_is_on_the_page_of_its_task_and_there_alon
 
     document = document_of(lab, apart)
     first, last = (page for page in document.pages if "My Net" in page.title)
-    assert "batch of My Net on 2 GPUs and 4 GPUs or of its one-GPU baseline" in last.note
+    assert "batch of My Net on 2 and 4 GPUs or of its one-GPU baseline" in last.note
     assert [len(chart.measured[0].points) for chart in first.charts if chart.family == "epoch-time"] == [3]
     assert "My Net on 1 GPU" in page_text(document.pages[-1]) and "My Net" not in f"{document.facts}"
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from labtui.domain.model import Interval, JobPhase, JobView, RunPhase, SubmissionStatus
+from labtui.domain.run import join_names
 from labtui.domain.state import LogState, PathStatus
 from labtui.lab.checks import check_all, progress
 from labtui.lab.evidence import Evidence, ExportFact, FileFact
@@ -67,6 +68,14 @@ def test_a_run_that_is_missing_or_does_not_count_is_named(task, change, words):
     assert "is running" in words or ending.missing == box.missing
     assert "is running" not in words or "run 5 is being cancelled: 3 of 5" in ending.missing
     assert box.next_item.task_id == ("10.3" if "(task 10.3)" in words else "")
+
+
+def test_names_with_commas_are_separated_by_semicolons_and_what_all_share_is_said_once():
+    assert (
+        join_names(["8 GPUs, stepping, warm-up 1", "16 GPUs, stepping, warm-up 1"])
+        == "8 and 16 GPUs, stepping, warm-up 1"
+    )
+    assert join_names(["A · 1 GPU, naive", "A · 8 GPUs, linear"]) == "A · 1 GPU, naive; 8 GPUs, linear"
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ async def test_the_first_unfinished_line_is_open_and_enter_opens_all_with_what_d
         items = [replace(kept, run=each) for each in tuned]
         checks = {"10.5": replace(app.view.check, items=items)}
         page = task_page(other, roles(app), 90, whole=True).plain
-        assert "◌ 1 GPU: run 5 is waiting." in page and "○ 2 GPUs and 4 GPUs: not run yet." in page
+        assert "◌ 1 GPU: run 5 is waiting." in page and "○ 2 and 4 GPUs: not run yet." in page
         page = task_page(replace(app.view, checks=checks), roles(app), 90, whole=True).plain
         assert "◌ ResNet152 · 1 GPU, naive: run 5 is waiting." in page
         pane.focus()

@@ -18,7 +18,7 @@ from msgspec.structs import asdict
 from labtui.commands import options, terminal
 from labtui.domain.errors import LabError, failure
 from labtui.domain.model import EpochSample, Program, Stream
-from labtui.domain.run import MARKS
+from labtui.domain.run import MARKS, join_names
 from labtui.domain.terminal_text import fitted_lines, printable
 from labtui.results import compute, grouping, measured, numbers
 from labtui.results.report import notes_of_run, run_json, step_seconds
@@ -225,7 +225,7 @@ def _no_data_lines(report: LogReport) -> list[str]:
         lines.append(f"{_INDENT}Line {number} may contain an epoch or a rate: {text}")
     hint = "Describe such a line by a regular expression with named groups (epoch, seconds, rate)"
     lines.append(f"{_INDENT}{hint}: --pattern '{pattern}'")
-    lines.append(f"{_INDENT}Known log formats: {', '.join(FORMS_READ[:-1])} and {FORMS_READ[-1]}.")
+    lines.append(f"{_INDENT}Known log formats: {join_names(FORMS_READ)}.")
     return lines
 
 

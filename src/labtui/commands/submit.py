@@ -19,11 +19,11 @@ from labtui.commands import job_files, options, terminal
 from labtui.commands.terminal import OpenLab, confirm, fields_of, print_json, print_line, say, say_error
 from labtui.domain.errors import LabError, failure
 from labtui.domain.model import PROCESS_PER_GPU, AcceptedFinding, SubmissionDraft, SubmissionStatus, plural
+from labtui.domain.run import join_names
 from labtui.domain.state import UNANSWERED, LabState
 from labtui.domain.terminal_text import printable
 from labtui.lab.plan import CONTROLS, PlanOverrides, drafts_from, task_of
 from labtui.lab.plan_table import control_rows, rows_of, split_options
-from labtui.lab.run_choice import join
 from labtui.preflight.findings import overridden
 from labtui.slurm import states, values
 
@@ -159,7 +159,7 @@ def _drafts(lab: OpenLab, args: argparse.Namespace) -> list[SubmissionDraft]:
         if others := list(dict.fromkeys(name for check in checks for name in check.tasks)):
             missing = [name for name in others if _lacks_runs(lab.session, name)]
             reason = "compares-runs" if missing else "compares-made"
-            raise failure(reason, task=args.task, others=join(others), first="".join(missing[:1]))
+            raise failure(reason, task=args.task, others=join_names(others), first="".join(missing[:1]))
         raise failure("no-runs-planned", task=args.task)
     more = split_options(args.script_args or "")
     if args.control:

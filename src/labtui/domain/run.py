@@ -1,5 +1,6 @@
 """The record of a run as its log tells it: log readers fill it, a lab folder keeps it, results are computed from it."""
 
+import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any, Literal, Self
@@ -46,6 +47,20 @@ def run_numbers(numbers: Sequence[object]) -> str:
         row = [str(number) for _, number in found]
         parts += row if len(row) < 3 else [f"{row[0]} to {row[-1]}"]
     return f"Run{'s' if len(numbers) > 1 else ''} {', '.join(parts)}"
+
+
+def join_names(names: Iterable[str]) -> str:
+    """Names in a sentence: ``A and B``, ``A, naive; B, constant``, ``2 and 4 GPUs, naive``."""
+    told, end = list(names), ""
+    head = "".join("".join(told[:1]).rpartition(" · ")[:2])
+    head = head if all(name.startswith(head) for name in told) else ""
+    told = [name.removeprefix(head) for name in told]
+    sizes = [size for name in told if (size := re.fullmatch(r"(\d+) GPUs?(.*)", name))]
+    if len(sizes) == len(told) > 1 and len({size[2] for size in sizes}) == 1:
+        told, end = [size[1] for size in sizes], f" GPUs{sizes[0][2]}"
+    if any(", " in name for name in told):
+        return head + "; ".join(told)
+    return head + " and ".join(filter(None, (", ".join(told[:-1]), *told[-1:]))) + end
 
 
 class GpuCount(msgspec.Struct, frozen=True):

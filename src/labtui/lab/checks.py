@@ -14,14 +14,14 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import RunSpec, first_sentence, plural
-from labtui.domain.run import DEEDS, Mark, joint_mark
+from labtui.domain.run import DEEDS, Mark, join_names, joint_mark
 from labtui.domain.state import RunState
 from labtui.lab import edition as schema
 from labtui.lab import run_choice
 from labtui.lab.edition import Edition, Task
 from labtui.lab.evidence import Evidence, ExportFact, one_line, script_and_imports
 from labtui.lab.plan import expected_learning_rate
-from labtui.lab.run_choice import Match, cite_run, join, match_runs, not_run_yet, notes_for, plan_words
+from labtui.lab.run_choice import Match, cite_run, match_runs, not_run_yet, notes_for, plan_words
 from labtui.preflight.files import code_names, names_missing
 from labtui.results.laws import MIN_SIZES
 from labtui.results.messages import count_words, serial_words
@@ -144,8 +144,8 @@ def _stale_message(match: Match, matches: Sequence[Match]) -> str:
     if not match.changed:
         return ""
     numbers = [str(other.run.run_id) for other in matches if other.run and other.changed == match.changed]
-    runs, them = (f"run {numbers[0]}", "it") if len(numbers) == 1 else (f"runs {join(numbers)}", "them")
-    return f"{join(match.changed)} changed after {runs}: run {them} again, or undo the change."
+    runs, them = (f"run {numbers[0]}", "it") if len(numbers) == 1 else (f"runs {join_names(numbers)}", "them")
+    return f"{join_names(match.changed)} changed after {runs}: run {them} again, or undo the change."
 
 
 def _check_batches(ctx: _Context, check: schema.BatchCheck) -> Iterator[CheckItem]:
@@ -160,7 +160,9 @@ def _check_batches(ctx: _Context, check: schema.BatchCheck) -> Iterator[CheckIte
         if len(set(used.values())) > 1:
             missing = f"{model} used different batches per GPU ({batches}): its speedup compares unlike work."
         elif untold:
-            missing = f"{model}: the log of run {join(untold)} names no batch, so it cannot be compared."
+            missing = (
+                f"{model}: the log of run {join_names(untold)} names no batch, so it cannot be compared."
+            )
         elif len(used) < len({match.spec.n_gpus for match in own}):
             missing = f"{model}: the batch per GPU can be compared once all sizes have been run."
         else:
@@ -243,7 +245,7 @@ def _check_fits(ctx: _Context, check: schema.FitCheck) -> Iterator[CheckItem]:
 
 
 def _check_charts(ctx: _Context, check: schema.ChartsCheck) -> Iterator[CheckItem]:
-    of = f" of {join([ctx.edition.names.get(m, m) for m in check.models])}" if check.models else ""
+    of = f" of {join_names([ctx.edition.names.get(m, m) for m in check.models])}" if check.models else ""
     compared = () if ctx.task.runs else tuple(name for each in ctx.task.checks for name in each.tasks)
     matches = match_runs(ctx.edition, ctx.task, check.tasks or compared, ctx.evidence)
     state, tasks = ctx.evidence.state, {each.task_id for each in matches}
@@ -280,7 +282,7 @@ def _models_without(chart: str, check: schema.ChartsCheck, ctx: _Context) -> str
     rows, names = ctx.evidence.results.measured, ctx.edition.names
     compares, measured = chart in ("speedup", "efficiency"), {row.model for row in rows}
     shown = {row.model for row in rows if not compares or getattr(row, chart) is not None}
-    return join([names.get(model, model) for model in check.models if model in measured - shown])
+    return join_names([names.get(model, model) for model in check.models if model in measured - shown])
 
 
 def _shows(export: ExportFact, check: schema.ChartsCheck, evidence: Evidence) -> bool:
@@ -304,7 +306,7 @@ def _check_answers(ctx: _Context, _check: schema.AnswersCheck) -> Iterator[Check
 
 
 def _check_edited(ctx: _Context, check: schema.EditedCheck) -> Iterator[CheckItem]:
-    sentence = f"{check.script} is your own copy of {check.original} and uses {' and '.join(check.names)}"
+    sentence = f"{check.script} is your own copy of {check.original} and uses {join_names(check.names)}"
     script = ctx.evidence.scripts.get(check.script)
     shipped = ctx.evidence.originals.get(check.script)
     source = ctx.evidence.originals.get(check.original) or ctx.evidence.scripts.get(check.original)

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import PROCESS_PER_GPU, Interval, RunPhase, RunSpec, plural
-from labtui.domain.run import DEEDS, WHAT_COUNTS, Mark
+from labtui.domain.run import DEEDS, WHAT_COUNTS, Mark, join_names
 from labtui.domain.state import LabState, RunState
 from labtui.domain.tuning import tuning_words
 from labtui.lab.edition import Edition, RunsCheck, Task, images_of
@@ -284,9 +284,4 @@ def plan_words(spec: RunSpec) -> str:
 
 def not_run_yet(names: Sequence[str], where: str = "") -> str:
     """Return a sentence like ``ResNet50 · CPU: not run yet (task 10.3).``."""
-    return f"{join(names)}: not run yet{where}."
-
-
-def join(words: Sequence[str]) -> str:
-    """Join words with commas and a final "and"."""
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+    return f"{join_names(names)}: not run yet{where}."

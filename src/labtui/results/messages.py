@@ -1,14 +1,14 @@
 """Sentences for titles and notes that say what the numbers show, with the digits of the tables; "" for nothing."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from operator import attrgetter
 from typing import Any
 
 from msgspec.structs import replace
 
 from labtui.domain.model import Interval
-from labtui.domain.run import MARKS
+from labtui.domain.run import MARKS, join_names
 from labtui.domain.tuning import distinguishing_words
 from labtui.results import charts, cost, laws, measured, numbers, scaling
 from labtui.results.numbers import clean, percent_text, rate_text, ratio_text, seconds_text, time_text
@@ -275,7 +275,7 @@ def laws_message(results: Results, models: Sequence[str]) -> str:
         shares = (f"{serial_text(fit)} ({wholes[fit.law]}{fits_best(fit, fits)})" for fit in fits)
         return f"Serial part: {', '.join(shares)}"
     names = {fit.baseline.network: fit for fit in amdahl}
-    values = " and ".join(f"{serial_text(fit)} of {clean(name)}" for name, fit in names.items())
+    values = join_names(f"{serial_text(fit)} of {clean(name)}" for name, fit in names.items())
     return f"Serial by Amdahl's law: {values}" if 0 < len(names) == len(amdahl) else ""
 
 
@@ -401,10 +401,10 @@ def _rows_of_notes(rows: Iterable[ResultRow], *kinds: NoteKind) -> dict[str, lis
         for note in row.notes_about(*kinds) if kinds else row.notes:
             told.setdefault(note, {}).setdefault(clean(row.name), {})[row.devices] = None
 
-    def label(name: str, sizes: Collection[str]) -> str:
-        return f"{name} on {(' and ' if len(sizes) == 2 else ', ').join(sizes)}"
-
-    return {note: [label(*each) for each in names.items()] for note, names in told.items()}
+    return {
+        note: [f"{name} on {join_names(sizes)}" for name, sizes in names.items()]
+        for note, names in told.items()
+    }
 
 
 def baseline_notes(rows: Iterable[ResultRow]) -> list[str]:
@@ -422,5 +422,5 @@ def baseline_notes(rows: Iterable[ResultRow]) -> list[str]:
 def note_lines(results: Results) -> list[str]:
     """Which runs are in no row, then the notes of all rows, equal ones merged, each with what it concerns."""
     missing = [f"Not counted: {clean(left.run.label)}, {left.reason}." for left in results.left_out]
-    lines = [f"{', '.join(who)}: {note}" for note, who in _rows_of_notes(results.rows).items()]
+    lines = [f"{join_names(who)}: {note}" for note, who in _rows_of_notes(results.rows).items()]
     return list(dict.fromkeys([*missing, *lines]))

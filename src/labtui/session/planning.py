@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from labtui.domain.errors import failure
 from labtui.domain.model import AcceptedFinding, RunSpec, Stream, SubmissionDraft
-from labtui.domain.run import WHAT_COUNTS
+from labtui.domain.run import WHAT_COUNTS, join_names
 from labtui.domain.state import LOG_ENDINGS, WITHOUT_JOB, LabState, RunState, SubmissionState
 from labtui.domain.terminal_text import file_name
 from labtui.lab import plan as lab_plan
@@ -185,7 +185,7 @@ def batch_warnings(session: Session, drafts: Sequence[SubmissionDraft]) -> list[
         made = {(run.n_gpus, run.per_gpu_batch) for run in (*mine, *beside)}
         alone = any((gpus, run.per_gpu_batch) not in made for run in mine for gpus, _ in made)
         if alone and len(planned) < 2:  # a task may plan several batches
-            batches = " and ".join(f"{batch:,}" for batch in sorted({batch for _, batch in made}))
+            batches = join_names(f"{batch:,}" for batch in sorted({batch for _, batch in made}))
             lines.append(f"{name}: batches of {batches} per GPU; only runs with the same can be compared.")
         # Running out of memory below a batch size that trained has another cause, such as a shared GPU.
         fitted = max((run.spec.per_gpu_batch for run in past if run.epochs), default=0)

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import RunPhase, plural
-from labtui.domain.run import run_numbers
+from labtui.domain.run import join_names, run_numbers
 from labtui.domain.state import CLUSTER_OVER, LIVE, OPEN, TRAINING, ended_by
 from labtui.domain.terminal_text import clock_span
 from labtui.tui import format as words
@@ -263,9 +263,7 @@ def instead_of_runs(view: View) -> str:
         return "This lab's edition could not be read. Runs, logs and charts still work."
     asked = (item.task_id for item in view.items if item.run)
     if compared := dict.fromkeys(filter(None, [*asked, *(line.run.task_id for line in view.lines)])):
-        from labtui.lab.run_choice import join
-
-        return f"This task compares the runs of {join(list(compared))}."
+        return f"This task compares the runs of {join_names(compared)}."
     return "This task needs no run."
 
 
