@@ -27,6 +27,8 @@ from tests.commands.conftest import answer_of
 from tests.conftest import TextTerminal
 from tests.tui.fed_session import finished_run, live_run, observed, open_session, planned, spec, write_log
 
+DRY = ["--dry-run", "--offline"]
+
 
 def test_an_empty_folder_answers_every_reading_verb(folder, command):
     assert '"runs": []' in command(["--trust", "queue", "--json"]).out
@@ -383,9 +385,6 @@ def test_submit_does_not_wait_for_a_queue_that_refused_lately(folder, queue):
     with open_session(folder.path, start=False) as session:
         lab = SimpleNamespace(session=session, check_connection=lambda patient: None)
         assert _settled(lab, state, ["lt01"], wait=False) and not _settled(lab, state, ["lt01"], wait=True)
-
-
-DRY = ["--dry-run", "--offline"]
 
 
 @pytest.mark.parametrize(("folder", "control", "sizes"), [

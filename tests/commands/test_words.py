@@ -25,6 +25,9 @@ from tests.commands.conftest import answer_of
 from tests.conftest import TextTerminal
 from tests.tui.fed_session import finished_run, lab_session, make_folder, open_session, spec
 
+PUBLISHED = Path(__file__).parents[1] / "fixtures" / "published"
+PROJECT = Path(__file__).parents[2]
+
 
 @pytest.fixture
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -110,9 +113,6 @@ def test_a_practice_session_that_is_kept_can_be_worked_in(lab, tmp_path, capsys)
     assert start_again(practice, str(key)).endswith(f": labtui practice --keep {tmp_path}")
 
 
-PUBLISHED = Path(__file__).parents[1] / "fixtures" / "published"
-
-
 def shown(monkeypatch: pytest.MonkeyPatch, arguments: list[str], columns: int) -> str:
     """All that a command prints in a window of so many columns."""
     window = TextTerminal()
@@ -140,9 +140,6 @@ def test_no_line_is_wider_than_the_window(arguments, tmp_path, monkeypatch, caps
     if arguments[0] != "results":
         assert text.split() == piped.split()
         assert max(map(len, shown(monkeypatch, arguments, 200).splitlines())) <= 100, "as can be read"
-
-
-PROJECT = Path(__file__).parents[2]
 
 
 def documented() -> Iterator[tuple[str, str]]:

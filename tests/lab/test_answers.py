@@ -9,6 +9,7 @@ from tests.lab.builders import EDITION, check
 
 TASK = EDITION.task("10.4")
 SHEET = new_sheet(TASK)
+LINES = ["```", "````", "~~~", "~~~ a", "```py", "# T", "## 1. x", "## 9 y", "<!--", "-->", "text", "", "- a"]
 
 
 def put(number: int, text: str, sheet: str = SHEET) -> str:
@@ -26,9 +27,6 @@ def test_text_below_a_heading_is_the_answer_also_of_one_reworded_renumbered_or_m
     _, second, third = (question.text for question in TASK.questions)
     text = f"## {third}\n\nc\n\n## 1. shorter\n\na\n\n## 9. {second.upper()} ##\n\nb\n"
     assert read_sheet(TASK, text) == ("a", "b", "c")
-
-
-LINES = ["```", "````", "~~~", "~~~ a", "```py", "# T", "## 1. x", "## 9 y", "<!--", "-->", "text", "", "- a"]
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.lists(st.sampled_from(LINES), max_size=6)), max_size=5))

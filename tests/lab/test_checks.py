@@ -17,6 +17,8 @@ from labtui.session.labs import load_edition
 from labtui.tui.view import View
 from tests.lab.builders import EDITION, check, full, is_run, with_runs, with_submissions
 
+OUTCOMES = [None, "completed", "unfinished", "oom", "time-limit", "cancelled", "failed"]
+
 
 def test_evidence_stands_beside_every_tick():
     box = check("10.5", full())
@@ -71,10 +73,7 @@ def test_a_run_that_is_missing_or_does_not_count_is_named(task, change, words):
 
 
 def test_names_with_commas_are_separated_by_semicolons_and_what_all_share_is_said_once():
-    assert (
-        join_names(["8 GPUs, stepping, warm-up 1", "16 GPUs, stepping, warm-up 1"])
-        == "8 and 16 GPUs, stepping, warm-up 1"
-    )
+    assert join_names(["8 GPUs, naive, 3", "16 GPUs, naive, 3"]) == "8 and 16 GPUs, naive, 3"
     assert join_names(["A · 1 GPU, naive", "A · 8 GPUs, linear"]) == "A · 1 GPU, naive; 8 GPUs, linear"
 
 
@@ -405,9 +404,6 @@ def test_progress_counts_tasks_and_names_the_first_that_is_not_done_also_of_a_fr
     assert (some.current, some.done) == ("2", 3)  # three tasks of words
     boxes = check_all(EDITION, Evidence(scripts=full().scripts))
     assert {box.status for box in boxes if box.task_id in {"10.1", "10.2", "10.5"}} == {"open"}
-
-
-OUTCOMES = [None, "completed", "unfinished", "oom", "time-limit", "cancelled", "failed"]
 
 
 @given(st.data())

@@ -15,6 +15,8 @@ from tests.lab.mistakes import GOOD, MISTAKES
 from tests.lab.proof import prove, published_rows
 
 KNOWN = {"script": {"ResNet50.py", "cifar-utils/cifar.py"}, "profile": {"mn5", "practice"}}
+EXTENDING = Path(__file__).with_name("extending.toml").read_text(encoding="utf-8")
+SHIPPED = (LABS / "hpc4ai-ch10.toml").read_text(encoding="utf-8")
 """What the edition may name: what labtui brings, as the engine would say."""
 
 
@@ -39,9 +41,6 @@ def test_positions_survive_strings_comments_and_inline_tables():
     lines = {("a",): 1, ("b",): 2, ("c",): None, ("t", 0): 6, ("t", 0, "k", 1, "z"): 9, ("t", 1, "k", 0): 12}
     for place, line in (lines | {("t", 1, "m", "n"): 13}).items():
         assert line_of(text.replace("[x]", '\\"""' * 20_000), place) == line
-
-
-EXTENDING = Path(__file__).with_name("extending.toml").read_text(encoding="utf-8")
 
 
 def test_an_edition_that_extends_another_says_only_what_differs():
@@ -76,9 +75,6 @@ def test_a_mistake_in_what_extends_has_its_own_line(old, new, line, words, tmp_p
     with pytest.raises(DataError, match=words) as caught:
         read_edition_file(path, check_names=False)
     assert caught.value.line == line
-
-
-SHIPPED = (LABS / "hpc4ai-ch10.toml").read_text(encoding="utf-8")
 
 
 @given(st.text(max_size=400))

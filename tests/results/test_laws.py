@@ -17,6 +17,8 @@ from labtui.results.rows import ResultRow, Scatter, law_speedup, student_t95
 
 from .helpers import results_of, run
 
+QUANTILES = {1: 12.7062, 2: 4.3027, 5: 2.5706, 10: 2.2281, 30: 2.0423, 31: 2.0395, 60: 2.0003, 3.7: 3.1824}
+
 
 def timed(n: int, one: Interval, seconds: Interval, scatter: Scatter | None = None) -> ResultRow:
     """A row on n GPUs whose epoch takes `seconds`, and that of its baseline `one`."""
@@ -134,9 +136,6 @@ def test_without_scatter_the_interval_is_a_hard_bound():
         assert laws.fit_fraction("amdahl", points).contains(fraction)
     results = results_of("ResNet50.31337.out")
     assert all("not the scatter between epochs" in " ".join(fit.remarks) for fit in results.fits)
-
-
-QUANTILES = {1: 12.7062, 2: 4.3027, 5: 2.5706, 10: 2.2281, 30: 2.0423, 31: 2.0395, 60: 2.0003, 3.7: 3.1824}
 
 
 @pytest.mark.parametrize("degrees", QUANTILES)

@@ -26,6 +26,7 @@ ROW_FIELDS = {
     "model", "device", "n_gpus", "batch_size", "runs", "epochs", "epoch_seconds", "throughput", "speedup",
     "efficiency", "as_printed", "batch_factor", "step_factor", "karp_flatt",
 }  # fmt: skip
+START = 1_763_718_000.0
 
 
 def call(capsys, *arguments):
@@ -122,9 +123,6 @@ def test_the_devices_in_the_err_beside_a_log_keep_its_run_out_of_speedups(capsys
     assert main(["parse", str(tmp_path / "4.out"), "--json"]) == 0
     (run,) = json.loads(capsys.readouterr().out)["files"][0]["runs"]
     assert run["n_gpus"] == 1 and ".err" in run["contradictions"][0]
-
-
-START = 1_763_718_000.0
 
 
 def job(token: str, job_id: str, runs: list[tuple[int, int, float]], *, practice: bool = False) -> list:
