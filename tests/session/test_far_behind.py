@@ -1,12 +1,15 @@
 """A log far behind is copied first; it is read for epochs meanwhile on a slow line, afterwards on a fast one."""
 
+import contextlib
 import os
+import sqlite3
 
 import pytest
 
 from labtui.domain.errors import ConnectionLost
 from labtui.domain.model import RunPhase
 from labtui.session import mirrors
+from labtui.session.opening import stored_state
 from labtui.session.session import Session
 from tests.session.conftest import Bench, accepted
 from tests.session.scripted import keras_log
@@ -54,6 +57,24 @@ def test_a_second_process_reads_a_long_log_in_pieces(bench, monkeypatch):
         pieces = range(len(long_log()) // PIECE)
         looks = [beside._reload() or len(beside.state.runs[1].epochs) for _ in pieces]
     assert looks[0] == 0 and looks[-1] == 5
+
+
+@pytest.mark.parametrize("at_once", [PIECE, len(long_log()) - 1])
+def test_a_log_that_opening_reads_in_part_is_read_to_its_end_later(bench, open_bench, monkeypatch, at_once):
+    """Also one whose last piece reaches the limit: all of it was read."""
+    far_behind(bench)
+    bench.cluster.end("100")
+    bench.run(300, lambda: bench.session.state.runs[1].phase is RunPhase.DONE)
+    bench.session.close()
+    with contextlib.closing(sqlite3.connect(bench.path / "labtui.db")) as db, db:
+        db.execute("DELETE FROM readings")
+    monkeypatch.setattr(mirrors, "AT_ONCE_BYTES", at_once)
+    again = open_bench(bench.cluster)
+    assert epochs(again) == ([] if at_once == PIECE else [1, 2, 3, 4, 5])
+    again.session.close()
+    assert len(stored_state(bench.session.folder).runs[1].epochs) == 5
+    third = open_bench(bench.cluster)
+    third.run(60, lambda: epochs(third) == [1, 2, 3, 4, 5])
 
 
 def test_what_was_copied_ahead_counts_once_after_a_break_and_an_end(bench):

@@ -278,11 +278,17 @@ class Readings:
             while self._folder.has(path) and self.read_piece(reader, stream, path) is not None:
                 if reader.is_binary(stream):  # a sparse file may claim any size
                     break
-                if sum(reader.parsed.values()) >= stop:
+                if sum(reader.parsed.values()) >= stop and not self._is_read(submission):
                     return state
         if has_whole_logs(submission) and not reader.ended:
             reader.end()
         return reader.apply_to(state)
+
+    def _is_read(self, submission: SubmissionState) -> bool:
+        """Whether its reader has parsed the mirrors to their ends."""
+        reader = self._readers[submission.token]
+        sizes = ((stream, submission.logs.get(stream, LogState()).size) for stream in READ_STREAMS)
+        return all(reader.parsed[stream] >= size or reader.is_binary(stream) for stream, size in sizes)
 
     def read_piece(self, reader: SubmissionReader, stream: Stream, path: Path | str) -> bool | None:
         """Parse the next piece of a mirror; return whether it changed anything in the runs, None at its end.
@@ -295,9 +301,10 @@ class Readings:
         return reader.feed(stream, data) if data else None
 
     def save(self, state: LabState, tokens: Iterable[str] | None = None) -> None:
-        """Store the runs computed (for `tokens` only, if given), and drop the readers of finished logs."""
+        """Store the runs of logs read to their ends (of `tokens`, if given); drop the readers of finished logs."""
         read = [state.submissions[token] for token in (self._readers if tokens is None else tokens)]
-        sources = {item.token: self._source(item) for item in read if not self.are_current(item)}
+        read = [item for item in read if self._is_read(item) and not self.are_current(item)]
+        sources = {item.token: self._source(item) for item in read}
         if sources and self._store.refusal is None:
             try:
                 self._store.write_readings(state, sources)
