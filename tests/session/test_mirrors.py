@@ -71,20 +71,6 @@ def test_a_training_begun_again_in_the_same_log_counts_once(open_bench):
     assert len(segments_of(second.session, token)) == 1
 
 
-def test_bytes_that_were_copied_but_not_yet_read_are_read_after_a_restart(open_bench):
-    first = open_bench()
-    token = accepted(first)
-    first.cluster.write("100", keras_log(5))
-    first.run(60, lambda: len(run(first).epochs) == 1)
-    path = first.session.log_path(token, "out")
-    first.session.close()
-    first.cluster.write("100", keras_log(5, 4)[len(keras_log(5)) :])
-    path.write_bytes(keras_log(5, 4))  # by a process that was killed before it could store what it read
-    second = open_bench(first.cluster)
-    second.run(60, lambda: len(run(second).epochs) == 2)
-    assert second.mirror(token) == keras_log(5, 4)
-
-
 def test_a_complete_log_that_goes_on_is_read_to_its_end_by_the_next_process(open_bench):
     first = open_bench()
     token = accepted(first)

@@ -1,6 +1,8 @@
 """A lab folder on a read-only or full disk is shown, and says why nothing can be changed."""
 
 import asyncio
+import contextlib
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -11,6 +13,8 @@ import pytest
 
 from labtui.commands.cli import main
 from labtui.domain.errors import NotWritable
+from labtui.session.folder import LabFolder
+from labtui.session.opening import repair, stored_state
 from labtui.session.session import Session
 from labtui.session.settings import trust
 from tests.session.conftest import Bench, accepted, draft
@@ -83,6 +87,23 @@ def test_it_is_shown_and_says_so(disk, bench, tmp_path, monkeypatch, capsys):
         assert any(each in said for each in SAYS[kind]) and HINT in said, (arguments, said)
     assert any(results.rglob("*.csv"))
     asyncio.run(see_on_the_screens(folder, SAYS[kind][0]))
+
+
+def test_repair_leaves_the_database_where_it_is_until_the_new_one_is_whole(disk):
+    kind, folder = disk
+    before = stored_state(LabFolder(folder))
+    files = {path.name: path.read_bytes() for path in folder.glob("labtui.db*")}
+    while True:
+        with contextlib.suppress(NotWritable):
+            report = repair(LabFolder.open(folder))
+            break
+        assert {path.name: path.read_bytes() for path in folder.glob("labtui.db*")} == files
+        if kind == "read-only":
+            return
+        filler = folder.with_name("filler")
+        os.truncate(filler, filler.stat().st_size - 8192)
+    after = stored_state(LabFolder(folder))
+    assert not report.damaged and (after.submissions, after.runs) == (before.submissions, before.runs)
 
 
 async def see_on_the_screens(folder: Path, words: str) -> None:

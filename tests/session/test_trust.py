@@ -15,6 +15,7 @@ from labtui.cluster.local_files import open_inside, read_inside, stat_inside, wr
 from labtui.commands.cli import main
 from labtui.commands.terminal import ask_trust
 from labtui.domain.errors import DataError, ExportError, FolderError, NotTrusted, StoreError, UsageError
+from labtui.session import mirrors
 from labtui.session import settings as trusting
 from labtui.session.folder import LabFolder, find_folder
 from labtui.session.labs import load_edition, open_answers, read_answers
@@ -124,6 +125,43 @@ def test_what_only_looks_works_and_writes_nothing(received, arguments, monkeypat
     before = tree(received)
     monkeypatch.chdir(received)
     assert main([*arguments]) in (0, 1) and tree(received) == before
+
+
+def test_the_numbers_of_a_received_folder_come_from_its_logs(bench, tmp_path, monkeypatch):
+    """Also once it is trusted; only then are those shown whose log is gone."""
+    accepted(bench)
+    bench.cluster.write("100", keras_log(9, 8, 8, 8, 8))
+    bench.cluster.end("100")
+    bench.run(200, lambda: bench.session.state.runs[1].outcome is not None)
+    bench.session.close()
+    shutil.copy(tmp_path / "small.toml", bench.path)
+    edit(bench.path, profile="small.toml")
+    trust(bench.path)
+    folder = LabFolder(shutil.copytree(bench.path, tmp_path / "received"))
+    log = folder.path / "logs" / Path(bench.cluster.log("100")).name
+    log.write_bytes(keras_log(5, 4, 4, 4, 4))
+
+    def times() -> list[float | None]:
+        with Session.open(folder.path, start=False) as session:
+            shown = session.state.runs[1].epochs
+        assert shown == stored_state(folder).runs[1].epochs
+        return [epoch.printed_seconds for epoch in shown]
+
+    assert times() == [5, 4, 4, 4, 4]
+    with monkeypatch.context() as limit:
+        limit.setattr(mirrors, "READ_PIECE", 150)
+        limit.setattr(mirrors, "AT_ONCE_BYTES", 150)
+        with Session.open(folder.path) as session:
+            while len(session.state.runs[1].epochs) < 5:
+                session.next_state(session.state, 20)
+    assert ask_trust(folder.path, given=True) is None and times() == [5, 4, 4, 4, 4]
+    gone = LabFolder(shutil.copytree(bench.path, tmp_path / "moved"))
+    (gone.path / "logs" / log.name).unlink()
+    assert stored_state(gone).runs[1].epochs == ()
+    ask_trust(gone.path, given=True)
+    assert len(stored_state(gone).runs[1].epochs) == 5
+    monkeypatch.setattr(mirrors.Readings, "read_whole", pytest.fail)
+    assert len(stored_state(bench.session.folder).runs[1].epochs) == 5, "the user's own are not read again"
 
 
 def test_the_first_start_is_the_first_one_only(monkeypatch, tmp_path):

@@ -157,7 +157,7 @@ def ask_trust(folder: Path, *, given: bool) -> LabError | None:
     LabError if its settings or profile cannot be read.
     """
     from labtui.cluster.local_files import expand_home
-    from labtui.session.opening import effects_of_trust
+    from labtui.session.opening import effects_of_trust, forget_readings
     from labtui.session.settings import check_trust, known_record, load_named, trust
 
     folder = expand_home(folder).resolve()
@@ -174,6 +174,8 @@ def ask_trust(folder: Path, *, given: bool) -> LabError | None:
         if not confirm("Trust this folder?"):
             return why
     trust(folder)
+    if why.reason == "not-trusted":  # not one of the user's own whose settings have changed
+        forget_readings(folder)
     return None
 
 

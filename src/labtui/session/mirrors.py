@@ -235,9 +235,9 @@ class Readings:
     def are_current(self, submission: SubmissionState) -> bool:
         """Whether its stored runs were computed from the mirrors as they are now, or from one that is gone since."""
         source = self._store.sources.get(submission.token)
-        return source == self._source(submission) or bool(self._lost(submission))
+        return source == self._source(submission) or bool(self.lost_logs(submission))
 
-    def _lost(self, submission: SubmissionState) -> list[Stream]:
+    def lost_logs(self, submission: SubmissionState) -> list[Stream]:
         """The logs that its stored runs were computed from and whose mirrors are gone, or empty."""
         parts = self._store.sources.get(submission.token, "").split()
         read = {part.rpartition(":")[0] for part in parts if not part.endswith(":0")}
@@ -258,7 +258,7 @@ class Readings:
         if state.submissions:
             self.notice_patterns()
         for submission in tuple(state.submissions.values()):
-            for stream in self._lost(submission):  # it is looked for on the cluster once more
+            for stream in self.lost_logs(submission):  # it is looked for on the cluster once more
                 log = replace(submission.logs[stream], complete=False)
                 state = state.with_log(submission.token, stream, log)
             has_logs = any(log.size for stream, log in submission.logs.items() if stream in READ_STREAMS)

@@ -36,6 +36,7 @@ HANDED_OVER_WITHIN_S = 5.0
 """How long screens that open wait until a command that follows takes note, and until it lets go of the folder."""
 
 _MIN_FREE_BYTES = 64 * 1024
+_SUFFIXES = ("-wal", "-shm", "")
 _MAX_NAMES = 5
 _MAX_NAME = 40
 
@@ -171,6 +172,8 @@ def copied_store(folder: LabFolder, database: Path | None = None, refusal: LabEr
         if isinstance(error, OSError):
             raise failure("no-copy", text=error.strerror) from error
         raise
+    if check_trust(folder.path) is not None:  # whoever sent it may have stored any number
+        store.forget_readings()
     store.copy, store.refusal = place, refusal or failure("a-copy")
     return _refuse_emptied(folder, store)
 
@@ -179,13 +182,24 @@ def effects_of_trust(path: Path) -> tuple[str, ...]:
     """Sentences on what a lab folder would do once trusted: where it connects, as whom, what it sends and runs."""
     connects, *commands = effects_of(path)
     try:  # its database is read as a copy
-        planned = stored_state(LabFolder(path)).in_status(SubmissionStatus.WAITING)
+        with contextlib.closing(copied_store(LabFolder(path))) as store:
+            planned = store.load().in_status(SubmissionStatus.WAITING)
     except LabError as error:
         return (connects, f"What waits in its submission queue is not known: {error.sentence}", *commands)
     waiting = [each.job_name[:_MAX_NAME] for each in planned]
     named = ", ".join(waiting[:_MAX_NAMES]) + (" ..." if len(waiting) > _MAX_NAMES else "")
     jobs = f"{plural(len(waiting), 'planned job')} ({named})" if waiting else "no planned job"
     return (connects, f"It would submit {jobs}, and send everything in scripts/ with each job.", *commands)
+
+
+def forget_readings(path: Path) -> None:
+    """Have the runs of a folder that came from elsewhere computed from its mirrors; those without mirrors stay."""
+    if not (folder := LabFolder(path)).has(folder.database_path):
+        return
+    with contextlib.suppress(LabError), contextlib.closing(Store(folder.database_path)) as store:
+        state = mirrors.with_sizes(folder, store.load())
+        lost = mirrors.Readings(folder, store).lost_logs
+        store.forget_readings(token for token, item in state.submissions.items() if not lost(item))
 
 
 class RepairReport(msgspec.Struct, frozen=True):
@@ -215,38 +229,54 @@ def repair(folder: LabFolder) -> RepairReport:
 def _repair(folder: LabFolder) -> RepairReport:
     database = folder.database_path
     new = database.with_name(f"{database.name}.new")
-    healthy = _copy_if_intact(folder, database, new)
-    copied = healthy or _copy_if_intact(folder, backup_path(database), new)
+    _delete(new)
+    try:
+        healthy = _copy_if_intact(folder, database, new)
+        if not healthy:
+            _copy_if_intact(folder, backup_path(database), new)
+        with contextlib.closing(Store(new)) as store:
+            before = store.load()
+            state = before if healthy else _with_json_files(folder, before)
+            fresh = state.submissions.keys() - before.submissions.keys()
+            store.write(before, state)
+            whole = mirrors.state_of(folder, store)
+    except BaseException:
+        _delete(new)
+        raise
     damaged = database.exists() and not healthy
-    old = _set_aside(folder, "damaged" if damaged else "old")
-    if copied:
-        new.replace(database)
-    with contextlib.closing(Store(database)) as store:
-        before = store.load()
-        state = before if healthy else _with_json_files(folder, before)
-        fresh = state.submissions.keys() - before.submissions.keys()
-        store.write(before, state)
-        whole = mirrors.state_of(folder, store)
+    old = _set_aside(folder, "damaged" if damaged else "old")  # only now is the new one whole
+    new.replace(database)
     epochs = sum(len(run.epochs) for run in whole.runs.values())
     return RepairReport(len(state.submissions), len(fresh), epochs, old, damaged)
 
 
 def _copy_if_intact(folder: LabFolder, path: Path, new: Path) -> bool:
-    """Copy a database to `new` if it exists and is intact; return whether it is."""
+    """Copy a database to `new` if it exists and is intact; return whether it is.
+
+    Raises:
+        StoreError: it may be intact, but cannot be read or copied now, as on a full disk.
+    """
     if (status := folder.status(path)) is None or not status.st_size:
         return False
     try:
         with contextlib.closing(copied_store(folder, path)) as store:
             store.copy_to(new)
-    except StoreError:
+    except StoreError as error:
+        if error.reason == "disk-full" or getattr(error.__cause__, "errno", None) in WRITE_ERRNOS:
+            raise
         return False
     return True
+
+
+def _delete(database: Path) -> None:
+    for suffix in _SUFFIXES:
+        database.with_name(database.name + suffix).unlink(missing_ok=True)
 
 
 def _set_aside(folder: LabFolder, word: str) -> Path | None:
     path = folder.database_path
     kept = path.with_name(f"{path.name}.{word}-{time.strftime('%Y%m%d-%H%M%S')}")
-    for suffix in ("-wal", "-shm", ""):
+    for suffix in _SUFFIXES:
         with contextlib.suppress(FileNotFoundError):
             path.with_name(path.name + suffix).replace(kept.with_name(kept.name + suffix))
     return kept if kept.exists() else None

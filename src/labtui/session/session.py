@@ -96,15 +96,14 @@ class Session:
         return session
 
     def start(self) -> None:
-        """Begin to connect, poll and follow logs, or, if read-only, to follow the other process. Works once only.
+        """Begin to connect, poll and follow logs, or, if read-only, to follow the mirrors. Works once only.
 
         Raises LabError if the settings lack an account or a login host; the state then says so, too.
         """
         if self._worker is not None or self._ends:
             return
         if self.read_only:
-            if self._store.copy is None:
-                self._ends.append(run_every("labtui-reader", _LOOK_EVERY_S, self._reload, self.faults.write))
+            self._ends.append(run_every("labtui-reader", _LOOK_EVERY_S, self._reload, self.faults.write))
             return
         from labtui.session.lab_cluster import connection_to
 
