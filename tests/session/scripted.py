@@ -18,6 +18,7 @@ from labtui.slurm.queue import QueueAnswer, job_row
 from labtui.slurm.remote_command import Call
 from labtui.slurm.submit import Lookup, accepted_unread, parse_submit
 
+CUT = ConnectionLost("The connection is gone.")
 LIMIT = SubmitRefused("This QoS accepts no further job of yours.", "labtui waits.", wait=True)
 
 

@@ -17,9 +17,8 @@ from labtui.slurm.submit import Lookup
 from labtui.tui.format import clock, job_grid
 from labtui.tui.view import View
 from tests.session.conftest import Bench, accepted, draft, only, submitted
-from tests.session.scripted import LIMIT, ScriptedJob
+from tests.session.scripted import CUT, LIMIT, ScriptedJob
 
-CUT = ConnectionLost("The connection is gone.")
 NOT_YOURS = SubmitRefused("Slurm does not accept this account for you.", "Use your own.")
 MOON = SbatchAnswer(key="other", sentence="sbatch failed: The moon is full.", unclear=True)
 
@@ -102,17 +101,6 @@ def test_what_slurm_said_stays_while_its_job_is_looked_for(bench, monkeypatch, a
     assert (only(bench).status, only(bench).sentence) == said
     monkeypatch.setattr(bench.cluster, "find_token", lambda *_: Lookup(job_id, certain=True))
     bench.run(100, lambda: only(bench).status is then)
-
-
-def test_nothing_is_sent_while_the_look_up_cannot_answer(bench):
-    bench.cluster.submit_never_arrives = 1
-    unclear = ConnectionLost("It is not known yet whether the job is there.")
-    bench.cluster.fail("find_token", unclear, unclear)
-    bench.session.submit(draft())
-    bench.run(90, lambda: bench.cluster.count("find_token") == 2)
-    assert only(bench).status is SubmissionStatus.UNKNOWN
-    assert "not known yet" in only(bench).sentence and bench.cluster.count("submit") == 1
-    assert bench.session.state.runs[1].phase is RunPhase.UNKNOWN
 
 
 def test_a_process_that_died_while_sending_goes_on_where_it_was(open_bench):
@@ -341,12 +329,15 @@ def test_a_job_of_another_program_is_seen_and_holds_the_slot(bench):
 
 
 def test_how_long_a_job_lasts_is_by_the_clusters_clock_whatever_ours_says():
-    waits = JobView(job_id="7", name="by-hand", phase=JobPhase.QUEUED, submit_time=9_000.0)
+    waits = JobView(
+        job_id="7", name="by-hand", phase=JobPhase.QUEUED, submit_time=9_000.0, reason="JobHeldUser"
+    )
     times = {"phase": JobPhase.RUNNING, "submit_time": 9_000.0, "start_time": 9_900.0}
     runs = JobView(job_id="8", name="mine", comment="labtui:0123456789abcdef0123", **times)
     profile, read = load_profile("mn5"), LabState(other_jobs=(waits, runs), cluster_time=1e4)
     assert [(job.lasted_s, job.since) for job in my_jobs(read, profile)] == [(1e3, 9_000.0), (100.0, 9_900.0)]
     assert [row[6] for row in job_grid(my_jobs(read, profile))[1:]] == ["not labtui's", "another folder's"]
+    assert "`scontrol release 7` lets it go on" in job_grid(my_jobs(read, profile))[1][7]
     assert [job.lasted_s for job in my_jobs(LabState(other_jobs=(waits, runs)), profile)] == [None, None]
 
 

@@ -7,11 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labtui.domain.errors import ConnectionLost, RemoteFailure
+from labtui.domain.errors import RemoteFailure
 from labtui.session.mirrors import OVERLAP, LogCopy
-from tests.session.scripted import FakeClock, ScriptedCluster, ScriptedJob
-
-CUT = ConnectionLost("The connection is gone.")
+from tests.session.scripted import CUT, FakeClock, ScriptedCluster, ScriptedJob
 
 
 @pytest.fixture

@@ -7,13 +7,11 @@ from unittest.mock import Mock
 import pytest
 from msgspec.structs import replace
 
-from labtui.domain.errors import ConnectionLost, RemoteFailure, StoreError
+from labtui.domain.errors import RemoteFailure, StoreError
 from labtui.domain.model import JobPhase, RunPhase, SubmissionStatus
 from labtui.slurm.submit import DUPLICATE_STATUS
 from tests.session.conftest import accepted, draft, only
 from tests.session.scripted import keras_log
-
-CUT = ConnectionLost("The connection is gone.")
 
 
 def test_a_failed_queue_answer_is_unknown_never_finished(bench):
@@ -76,16 +74,6 @@ def test_a_job_nobody_remembers_is_unknown_unless_its_log_shows_its_end(bench, l
     bench.cluster.end("100", in_queue=False)
     bench.run(1500, lambda: only(bench).job.phase is phase)
     assert (only(bench).job.phase, bench.session.state.runs[1].outcome) == (phase, outcome)
-
-
-def test_a_frozen_line_is_found_by_our_own_deadline_after_sleep(bench):
-    accepted(bench)
-    bench.cluster.fail("ping", CUT)
-    bench.clock.offset += 600  # the wall clock went on while we slept
-    bench.worker._watchdog.check()
-    bench.run(1, lambda: bench.session.state.connection.status == "offline")
-    bench.cluster.write("100", keras_log(5, 4))
-    bench.run(60, lambda: len(bench.session.state.runs[1].epochs) == 2)
 
 
 def test_an_unexpected_exception_is_written_down_and_the_lane_lives_on(bench):

@@ -1,5 +1,6 @@
 """A log far behind is copied first; it is read for epochs meanwhile on a slow line, afterwards on a fast one."""
 
+import errno
 import os
 
 import pytest
@@ -97,7 +98,10 @@ def test_what_was_copied_ahead_of_a_replaced_log_does_not_count(bench):
     assert b"".join(path.read_bytes() for path in again) == keras_log(5, 4, 4)
 
 
-def test_a_full_disk_is_one_problem_until_a_log_grows_again(bench, monkeypatch):
+@pytest.mark.parametrize(
+    ("number", "hint"), [(errno.ENOSPC, "Free some space"), (errno.EACCES, "Look at the folder")]
+)
+def test_a_full_disk_is_one_problem_until_a_log_grows_again(bench, monkeypatch, number, hint):
     """Logs that have nothing new are looked at with success meanwhile; the problem does not come and go."""
     token = far_behind(bench)
     bench.run(10, lambda: bench.mirror(token) == long_log())
@@ -105,7 +109,7 @@ def test_a_full_disk_is_one_problem_until_a_log_grows_again(bench, monkeypatch):
     write = os.write
 
     def full(handle: int, data: bytes) -> int:
-        raise OSError(28, "No space left on device")
+        raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, "write", full)
     seen: list[list[str]] = []
@@ -113,6 +117,7 @@ def test_a_full_disk_is_one_problem_until_a_log_grows_again(bench, monkeypatch):
         bench.run(0.5)
         seen.append([problem.key for problem in bench.session.state.problems])
     assert seen[-1] == ["mirror"] and [] not in seen[seen.index(["mirror"]) :]
+    assert bench.session.state.problems[0].hint.startswith(hint)
     monkeypatch.setattr(os, "write", write)
     bench.run(20, lambda: not any(p.key == "mirror" for p in bench.session.state.problems))
     assert bench.mirror(token).endswith(b"more\n")

@@ -1,24 +1,20 @@
 """Mirrors: always a prefix of the remote file, equal in the end, never two files in one."""
 
-import errno
-import os
 import random
 import shutil
 from pathlib import Path
 
 import pytest
 
-from labtui.domain.errors import ConnectionLost, RemoteFailure
+from labtui.domain.errors import RemoteFailure, failure
 from labtui.domain.model import RunPhase
 from labtui.domain.state import LogState
 from labtui.session import mirrors
 from labtui.session.session import Session
 from labtui.slurm.probe import FileDigest
 from tests.session.conftest import Bench, accepted, draft, only, submit_two_runs
-from tests.session.scripted import keras_log
+from tests.session.scripted import CUT, keras_log
 from tests.session.test_run_matcher import the_run as run
-
-CUT = ConnectionLost("The connection is gone.")
 
 
 def segments_of(session: Session, token: str) -> list[Path]:
@@ -166,10 +162,14 @@ def test_many_logs_at_once_are_all_served_and_those_on_screen_first(bench):
 
 def test_a_file_the_server_refuses_does_not_stop_the_others(bench):
     token = accepted(bench)
-    bench.cluster.fail("stat", RemoteFailure("You may not read it."), RemoteFailure("You may not read it."))
+    bench.cluster.fail(
+        "stat", *[RemoteFailure("You may not read it.")] * 2, failure("no-sftp", host="login1")
+    )
     bench.cluster.write("100", keras_log(5))
+    bench.run(60, lambda: bool(bench.session.state.problems))
+    assert "login1 offers no usable file transfer" in bench.session.state.problems[0].sentence
     bench.run(60, lambda: len(run(bench).epochs) == 1)
-    assert bench.mirror(token) == keras_log(5)
+    assert bench.mirror(token) == keras_log(5) and bench.session.state.problems == ()
 
 
 def test_a_deleted_logs_folder_is_made_again(bench):
@@ -180,20 +180,6 @@ def test_a_deleted_logs_folder_is_made_again(bench):
     bench.cluster.write("100", keras_log(5, 4)[len(keras_log(5)) :])
     bench.run(60, lambda: len(run(bench).epochs) == 2)
     assert bench.mirror(token) == keras_log(5, 4) and bench.session.state.problems == ()
-
-
-@pytest.mark.parametrize(
-    ("number", "hint"), [(errno.ENOSPC, "Free some space"), (errno.EACCES, "Look at the folder")]
-)
-def test_the_hint_fits_why_a_log_cannot_be_written(bench, monkeypatch, number, hint):
-    def refuse(*_: object) -> int:
-        raise OSError(number, os.strerror(number))
-
-    accepted(bench)
-    monkeypatch.setattr(mirrors, "open_inside", refuse)
-    bench.cluster.write("100", keras_log(5))
-    bench.run(60, lambda: bool(bench.session.state.problems))
-    assert bench.session.state.problems[0].hint.startswith(hint)
 
 
 def test_an_endless_log_is_copied_up_to_the_limit(bench):
@@ -241,22 +227,15 @@ def ended_with_a_long_log(bench: Bench) -> str:
     return token
 
 
-def test_at_the_end_both_sides_are_compared_once(bench):
+@pytest.mark.parametrize("differs", [False, True])
+def test_at_the_end_both_sides_are_compared_and_a_copy_that_differs_is_made_again_once(bench, differs):
     token = ended_with_a_long_log(bench)
+    copies = [bench.mirror(token), *([changed_unseen(bench)] if differs else [])]
     bench.run(200, lambda: only(bench).logs["out"].complete)
     bench.run(200)
-    assert bench.cluster.count("digest") == 1
+    assert [path.read_bytes() for path in segments_of(bench.session, token)] == copies
+    assert bench.cluster.count("digest") == len(copies) and bench.session.state.problems == ()
     assert not bench.session.readings._readers, "none is kept of a log that is over"
-    assert len(segments_of(bench.session, token)) == 1 and bench.session.state.problems == ()
-
-
-def test_a_copy_that_differs_at_the_end_is_made_again_once(bench):
-    token = ended_with_a_long_log(bench)
-    first = bench.mirror(token)
-    now = changed_unseen(bench)
-    bench.run(200, lambda: only(bench).logs["out"].complete)
-    assert [path.read_bytes() for path in segments_of(bench.session, token)] == [first, now]
-    assert bench.cluster.count("digest") == 2 and bench.session.state.problems == ()
     assert len(run(bench).epochs) == 5 and run(bench).outcome == "completed"
 
 

@@ -171,8 +171,10 @@ class LogFollower:
         item.copy.remote = self._context.absolute(item.copy.remote)
         try:
             step = self._copy_more(submission, item)
-        except RemoteFailure:
+        except RemoteFailure as error:
+            self._context.note_transfer(error)
             return  # the server refused this file: try again at the usual interval
+        self._context.note_transfer()
         if step.restarted:
             self._restart(submission, item)
         else:

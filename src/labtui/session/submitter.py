@@ -164,10 +164,12 @@ class Submitter:
         sending = {"status": SubmissionStatus.SENDING, "sentence": "", "hint": ""}
         try:
             context.cluster.push(files, directory)
+            context.note_transfer()
             context.journal.intend(methodcaller("with_submission", submission.token, **sending))
         except ConnectionLost:
             raise  # nothing was sent: it stays in the submission queue
         except LabError as error:
+            context.note_transfer(error)
             stored = not isinstance(error, StoreError)
             if not stored:
                 context.set_problem(STORE_KEY, error)

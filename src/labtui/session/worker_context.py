@@ -116,6 +116,10 @@ class WorkerContext(msgspec.Struct):
         """Show a problem to the student; it stays in the panel until it is set to None."""
         self.journal.change(lambda state: state.with_problem(key, error))
 
+    def note_transfer(self, error: LabError | None = None) -> None:
+        """Show that the cluster transfers no files, or, after another `error` or none, that it does."""
+        self.set_problem("sftp", error if error is not None and error.reason == "no-sftp" else None)
+
     def run(self, task: Task, answer: Question = lambda: None) -> None:
         """Go on with a task to its next question or its end. `answer` gives what it asked last, or raises the error."""
         step: Question
