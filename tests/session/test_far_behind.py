@@ -5,7 +5,6 @@ import os
 
 import pytest
 
-from labtui.domain.errors import ConnectionLost
 from labtui.domain.model import RunPhase
 from labtui.session import mirrors
 from labtui.session.opening import stored_state
@@ -75,17 +74,6 @@ def test_what_a_killed_process_copied_is_read_by_the_next_ones(bench, open_bench
     third = open_bench(bench.cluster)
     third.run(200, lambda: third.session.state.runs[1].phase is RunPhase.DONE)
     assert epochs(third) == [1, 2, 3, 4, 5] and third.mirror(token) == long_log()
-
-
-def test_what_was_copied_ahead_counts_once_after_a_break_and_an_end(bench):
-    token = far_behind(bench)
-    while len(bench.mirror(token)) < 4 * PIECE:
-        bench.worker.turn()
-    bench.cluster.fail("stat", ConnectionLost("The connection is gone."))
-    bench.cluster.end("100")
-    bench.run(300, lambda: bench.session.state.runs[1].phase is RunPhase.DONE)
-    bench.run(60, lambda: bench.mirror(token) == long_log())
-    assert epochs(bench) == [1, 2, 3, 4, 5]
 
 
 def test_what_was_copied_ahead_of_a_replaced_log_does_not_count(bench):

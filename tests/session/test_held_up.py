@@ -23,6 +23,9 @@ def status(bench: Bench, number: int = 0) -> SubmissionStatus:
 
 def test_without_room_for_its_files_it_waits_with_the_reason_and_goes_on(bench):
     bench.online()
+    bench.cluster.fail("ping", NO_SFTP)
+    bench.run(20, lambda: [each.key for each in bench.session.state.problems] == ["sftp"])
+    assert bench.session.state.connection.status == "online", "it answered"
     bench.cluster.fail("push", NO_ROOM, NO_SFTP)
     future = bench.session.submit(draft(qos="acc_debug"))
     bench.run(10)

@@ -91,20 +91,17 @@ def test_it_is_shown_and_says_so(disk, bench, tmp_path, monkeypatch, capsys):
 
 def test_repair_leaves_the_database_where_it_is_until_the_new_one_is_whole(disk):
     kind, folder = disk
-    before, filler = database_files(folder), folder.with_name("filler")
+    files = lambda: {path.name: path.read_bytes() for path in folder.glob("labtui.db*")}  # noqa: E731
+    before, filler = files(), folder.with_name("filler")
     for _ in range(99 if kind == "full" else 1):
         with contextlib.suppress(NotWritable):
             assert not repair(LabFolder.open(folder)).damaged
             break
-        assert database_files(folder) == before
+        assert files() == before
         if kind == "full":
             os.truncate(filler, filler.stat().st_size - 16384)
-    assert (database_files(folder) == before) is (kind == "read-only")
+    assert (files() == before) is (kind == "read-only")
     assert len(stored_state(LabFolder(folder)).runs[1].epochs) == 3
-
-
-def database_files(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.glob("labtui.db*")}
 
 
 async def see_on_the_screens(folder: Path, words: str) -> None:
