@@ -24,7 +24,7 @@ def status(bench: Bench, number: int = 0) -> SubmissionStatus:
 def test_without_room_for_its_files_it_waits_with_the_reason_and_goes_on(bench):
     bench.online()
     bench.cluster.fail("ping", NO_SFTP)
-    bench.run(20, lambda: [each.key for each in bench.session.state.problems] == ["sftp"])
+    bench.run(20, lambda: bench.cluster.count("ping") > 0)
     assert bench.session.state.connection.status == "online", "it answered"
     bench.cluster.fail("push", NO_ROOM, NO_SFTP)
     future = bench.session.submit(draft(qos="acc_debug"))
@@ -34,10 +34,11 @@ def test_without_room_for_its_files_it_waits_with_the_reason_and_goes_on(bench):
     bench.run(60, lambda: [each.key for each in bench.session.state.problems] == ["sftp"])
     assert f"labtui: {NO_SFTP.sentence}" in _news(bench.session.state, [], wait=True)
     bench.run(120, future.done)
-    assert future.result() and bench.cluster.count("submit") == 1 and not bench.session.state.problems
+    assert future.result() and bench.cluster.count("submit") == 1
     assert (status(bench), only(bench).sentence) == (SubmissionStatus.ACCEPTED, "")
     bench.session.submit(draft(2, qos="acc_debug"))  # it waits for the first one's job, not for room
     bench.run(300)
+    assert not bench.session.state.problems, "its log could be looked for"
     assert status(bench, 1) is SubmissionStatus.WAITING and bench.cluster.count("push") == 3
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -326,15 +326,13 @@ def _submit(
     return exit_code(set(statuses), trouble, elsewhere=lab.session.open_elsewhere)
 
 
-def _news(state: LabState, tokens: list[str], *, wait: bool) -> Iterator[str]:
+def _news(state: LabState, tokens: list[str], *, wait: bool) -> list[str]:
     """What to say meanwhile: a look-up has found no job yet; and what is wrong, as `wait` may take long."""
     from labtui.session.submitter import SILENT_SENTENCE
 
-    for sentence in (state.submissions[token].sentence for token in tokens):
-        if sentence.endswith(SILENT_SENTENCE):
-            yield sentence
-    for problem in state.problems if wait else ():
-        yield from terminal.error_lines(problem)
+    sentences = (state.submissions[token].sentence for token in tokens)
+    problems = [line for each in state.problems if wait for line in terminal.error_lines(each)]
+    return [each for each in sentences if each.endswith(SILENT_SENTENCE)] + problems
 
 
 def exit_code(statuses: set[str], trouble: LabError | None, *, elsewhere: bool) -> int:

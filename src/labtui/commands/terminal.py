@@ -174,8 +174,7 @@ def ask_trust(folder: Path, *, given: bool) -> LabError | None:
         if not confirm("Trust this folder?"):
             return why
     trust(folder)
-    if why.reason == "not-trusted":  # not one of the user's own whose settings have changed
-        forget_readings(folder)
+    forget_readings(folder)
     return None
 
 

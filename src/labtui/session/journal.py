@@ -223,8 +223,7 @@ class Mailbox(msgspec.Struct, frozen=True):
         with self._open() as db:
             new = (time.time(), msgspec.json.encode(request).decode())
             number = db.execute("INSERT INTO requests (at, request) VALUES (?, ?)", new).lastrowid
-            began, asked = time.monotonic(), "SELECT taken, answer FROM requests WHERE id = ?"
-            taken = 0
+            began, asked, taken = time.monotonic(), "SELECT taken, answer FROM requests WHERE id = ?", 0
             while True:
                 if (row := db.execute(asked, (number,)).fetchone()) is None:  # too old by the other's clock
                     raise failure("not-answered" if taken else "not-taken")

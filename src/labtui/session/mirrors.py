@@ -303,8 +303,8 @@ class Readings:
     def save(self, state: LabState, tokens: Iterable[str] | None = None) -> None:
         """Store the runs of logs read to their ends (of `tokens`, if given); drop the readers of finished logs."""
         read = [state.submissions[token] for token in (self._readers if tokens is None else tokens)]
-        read = [item for item in read if self._is_read(item) and not self.are_current(item)]
-        sources = {item.token: self._source(item) for item in read}
+        new = (item for item in read if self._is_read(item) and not self.are_current(item))
+        sources = {item.token: self._source(item) for item in new}
         if sources and self._store.refusal is None:
             try:
                 self._store.write_readings(state, sources)

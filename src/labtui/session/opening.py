@@ -36,7 +36,6 @@ HANDED_OVER_WITHIN_S = 5.0
 """How long screens that open wait until a command that follows takes note, and until it lets go of the folder."""
 
 _MIN_FREE_BYTES = 64 * 1024
-_SUFFIXES = ("-wal", "-shm", "")
 _MAX_NAMES = 5
 _MAX_NAME = 40
 
@@ -194,12 +193,10 @@ def effects_of_trust(path: Path) -> tuple[str, ...]:
 
 def forget_readings(path: Path) -> None:
     """Have the runs of a folder that came from elsewhere computed from its mirrors; those without mirrors stay."""
-    if not (folder := LabFolder(path)).has(folder.database_path):
-        return
-    with contextlib.suppress(LabError), contextlib.closing(Store(folder.database_path)) as store:
-        state = mirrors.with_sizes(folder, store.load())
-        lost = mirrors.Readings(folder, store).lost_logs
-        store.forget_readings(token for token, item in state.submissions.items() if not lost(item))
+    if (folder := LabFolder(path)).has(folder.database_path):
+        with contextlib.suppress(LabError), contextlib.closing(Store(folder.database_path)) as store:
+            state, lost = mirrors.with_sizes(folder, store.load()), mirrors.Readings(folder, store).lost_logs
+            store.forget_readings(but=[token for token, item in state.submissions.items() if lost(item)])
 
 
 class RepairReport(msgspec.Struct, frozen=True):
@@ -239,14 +236,12 @@ def _repair(folder: LabFolder) -> RepairReport:
             state = before if healthy else _with_json_files(folder, before)
             fresh = state.submissions.keys() - before.submissions.keys()
             store.write(before, state)
-            whole = mirrors.state_of(folder, store)
-    except BaseException:
+            epochs = sum(len(run.epochs) for run in mirrors.state_of(folder, store).runs.values())
+        damaged = database.exists() and not healthy
+        old = _set_aside(folder, "damaged" if damaged else "old")  # only now is the new one whole
+        new.replace(database)
+    finally:
         _delete(new)
-        raise
-    damaged = database.exists() and not healthy
-    old = _set_aside(folder, "damaged" if damaged else "old")  # only now is the new one whole
-    new.replace(database)
-    epochs = sum(len(run.epochs) for run in whole.runs.values())
     return RepairReport(len(state.submissions), len(fresh), epochs, old, damaged)
 
 
@@ -269,14 +264,14 @@ def _copy_if_intact(folder: LabFolder, path: Path, new: Path) -> bool:
 
 
 def _delete(database: Path) -> None:
-    for suffix in _SUFFIXES:
+    for suffix in ("-wal", "-shm", ""):
         database.with_name(database.name + suffix).unlink(missing_ok=True)
 
 
 def _set_aside(folder: LabFolder, word: str) -> Path | None:
     path = folder.database_path
     kept = path.with_name(f"{path.name}.{word}-{time.strftime('%Y%m%d-%H%M%S')}")
-    for suffix in _SUFFIXES:
+    for suffix in ("-wal", "-shm", ""):
         with contextlib.suppress(FileNotFoundError):
             path.with_name(path.name + suffix).replace(kept.with_name(kept.name + suffix))
     return kept if kept.exists() else None

@@ -12,7 +12,7 @@ import os
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -167,12 +167,11 @@ class Store:
             db.executemany("INSERT OR REPLACE INTO readings VALUES (?, ?)", rows)
         self.sources.update(sources)
 
-    def forget_readings(self, tokens: Iterable[str] | None = None) -> None:
-        """Delete the stored runs (of `tokens`, if given): they are computed again from the mirrors."""
+    def forget_readings(self, but: Collection[str] = ()) -> None:
+        """Delete the stored runs `but` those of these tokens: they are computed again from the mirrors."""
         with self._transaction() as db:
-            every = (token for (token,) in db.execute("SELECT token FROM readings").fetchall())
-            rows = [(token,) for token in (every if tokens is None else tokens)]
-            db.executemany("DELETE FROM readings WHERE token = ?", rows)
+            rows = db.execute("SELECT token FROM readings").fetchall()
+            db.executemany("DELETE FROM readings WHERE token = ?", [row for row in rows if row[0] not in but])
 
     # ------------------------------------------------------------------ reading
 

@@ -164,7 +164,6 @@ class Submitter:
         sending = {"status": SubmissionStatus.SENDING, "sentence": "", "hint": ""}
         try:
             context.cluster.push(files, directory)
-            context.note_transfer()
             context.journal.intend(methodcaller("with_submission", submission.token, **sending))
         except ConnectionLost:
             raise  # nothing was sent: it stays in the submission queue

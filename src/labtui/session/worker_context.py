@@ -250,12 +250,9 @@ class ConnectionMonitor:
         try:
             self._context.cluster.ping(PING_DEADLINE_S)
         except LabError as error:  # a server that refuses all logins now, too
-            self._context.note_transfer(error)
             if error.reason != "no-sftp":
                 self.mark_lost(error)
                 return
-        else:
-            self._context.note_transfer()
         self.record_answer()
 
     def _connect(self) -> None:
