@@ -340,6 +340,10 @@ def test_the_queue_and_check_say_of_a_run_what_the_screens_say(folder, command):
     assert "`labtui retry 2` plans a smaller" in memory and "`labtui retry 3` plans more time" in limit
     shown = command(["check", "10.5"], 1).out
     assert shown.startswith("✘ 10.5   failed ") and "run 2 ran out of memory." in shown
+    with open_session(folder.path, start=False) as session:
+        session._journal.change(*finished_run("lt9", "10.5", 10, spec(gpus=2), "14"))
+    rows = command(["queue", "--offline"]).out.splitlines()
+    assert "Run 10 is the same again, and is done." in rows[rows.index(ninth) + 1]
 
 
 def test_what_led_to_the_end_is_told_before_the_end(folder, monkeypatch):

@@ -64,6 +64,7 @@ class Case:
     remote: dict[str, bool] = field(default_factory=dict)
     remove: tuple[str, ...] = ()
     given: dict[str, str] = field(default_factory=dict)
+    queues: tuple[str, ...] = ()
     forecast: Interval | None = None
     bash_errors: dict[str, str] = field(default_factory=dict)
     images: dict[str, int] = field(default_factory=dict)
@@ -128,6 +129,7 @@ BROKEN = [
     job("account", "other year", (f"--account {ACCOUNT}", "--account nct_325"), refused=True),
     job("account", "none", (f"#SBATCH --account {ACCOUNT}\n", ""), refused=True),
     job("queue", "misspelt", ("--qos acc_debug", "--qos acc_debgu"), severity="warning", refused=True),
+    Case("queue", "of the command line", given={"qos": "acc_debgu"}, fixable=False, severity="warning"),
     job("queue", "of another site", ("--qos acc_debug", "--qos mine"), fixable=False, severity="warning", refused=True),
     job("time", "seconds", ("--time 01:15:00", "--time 00:15")),
     job("time", "minutes", ("--time 01:15:00", "--time=01:15"), severity="warning"),

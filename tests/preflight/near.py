@@ -46,7 +46,7 @@ NEAR = [
     Case("short-limit", "long enough", forecast=Interval(3600, 3000, 4500)),
     py("path-missing", "nothing imported from it", ("from cifar", "import sys\nsys.path.append('/gpfs/scratch/nct_345/utils')\nfrom cifar"), remote={"/gpfs/scratch/nct_345/utils": False}),
     py("other-path", "harmless sys.path", ("from cifar", "import sys\nsys.path.append('/gpfs/scratch/nct_325/utils')\nfrom cifar")),
-    Case("queue", "as the command line says", given={"qos": "acc_course"}),
+    Case("queue", "as lab.toml says", given={"qos": "acc_course"}, queues=("acc_course",)),
     job("path-missing", "below home", ("module purge", 'export CIFAR10_DATA="$HOME"/cifar-utils/cifar-10-batches-py\nmodule purge'), remote={"/cifar-utils/cifar-10-batches-py": False}),
     *(job(rule, "on the command line", (f"--account {ACCOUNT}", f"--account {other}"), given={"account": ACCOUNT}) for rule, other in (("account", "nct_325"), ("placeholder", "<account>"))),
     job("account", "only on the command line", ("#SBATCH --account nct_345\n", ""), given={"account": "nct_345"}),

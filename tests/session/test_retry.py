@@ -31,19 +31,25 @@ def test_after_a_failure_the_same_again_and_not_before(bench):
     with pytest.raises(UsageError, match="not over"):
         retry_after(bench.session, 1)
     bench.session._journal.change(observed(token, "100", JobPhase.FINISHED), run_ended(1, "failed"))
-    refused = {"status": SubmissionStatus.REFUSED, "job": None, "sentence": "Slurm refused it."}
+    refused = {
+        "status": SubmissionStatus.REFUSED,
+        "job": None,
+        "sentence": "Slurm refused it.",
+        "hint": "Mend it.",
+    }
     bench.session._journal.change(lambda state: state.with_submission(only(bench).token, **refused))
-    assert retry_after(bench.session, 1).sentence == "Slurm refused it."
+    again = "Slurm refused it. Mend it. `labtui submit 10.5` takes another --partition, --qos or --account."
+    assert retry_after(bench.session, 1).sentence == again
     (draft,) = retry_after(bench.session, 1).drafts
     assert draft.runs == (bench.session.state.runs[1].spec,)
     assert (draft.gpus, draft.cpus, draft.time_limit_minutes, draft.qos) == (1, 20, 30, "acc_training")
     assert draft.job_name == "ResNet50", "the name gets a token of its own"
     found = Diagnosis(kind="traceback", line=1, text="KeyError: 1", advice="The program stopped.")
     bench.session._journal.change(run_ended(1, "failed", (found,)))
-    said = "refused it. Unless ResNet50.py is corrected, it fails again: KeyError: 1"
+    said = f"{again} Unless ResNet50.py is corrected, it fails again: KeyError: 1"
     assert retry_after(bench.session, 1).sentence.endswith(said)
     (bench.session.folder.scripts / "ResNet50.py").write_text("import resnet_lab")
-    assert retry_after(bench.session, 1).sentence.endswith("refused it. Changed since then: ResNet50.py.")
+    assert retry_after(bench.session, 1).sentence.endswith(f"{again} Changed since then: ResNet50.py.")
     bench.run(20, bench.session.submit(draft).done)
     assert len(bench.session.state.submissions) == 2
 
@@ -123,6 +129,16 @@ def test_a_limit_shorter_than_the_run_should_take_is_found_and_twice_it_is_not_e
     bench.session.edition = load_edition("sa-miri-2021-ex12")
     meant = bench.session.preview(bench.session.drafts("4")[0])
     assert meant.seconds.contains(300) and "short-limit" not in {each.rule for each in meant.findings}
+
+
+def test_more_time_for_an_own_job_is_as_much_as_its_check_expects(bench):
+    path = bench.session.folder.slurm / "own.slurm"
+    path.write_text("#!/bin/bash\n#SBATCH -t 1 --gres=gpu:1\npython mine.py --batch_size 64 --n_gpus 1\n")
+    ended(bench, "time-limit", own_draft(bench.session, path, answers={"epochs": 20}))
+    for number in (1, 2, 3):
+        bench.session._journal.change(epoch(1, EpochSample(epoch=number, seconds=Interval.exact(6.0))))
+    preview = bench.session.preview(*retry_after(bench.session, 1).drafts)
+    assert "short-limit" not in {each.rule for each in preview.findings} and preview.seconds is not None
 
 
 def test_after_out_of_memory_half_the_batch_unless_the_nodes_memory_was_used_up(bench):

@@ -58,4 +58,6 @@ def test_the_oldest_goes_first_and_a_queue_for_one_is_shut_until_evidence_says_i
     assert waiting_reason(lab, PROFILE, lab.submissions["t1"]) == "The job of run 1 is being sent to Slurm."
     assert waiting_reason(after(*base), PROFILE, waits).startswith("one takes one job")
     for others in ((), (planned(1, "many"),)):  # nothing is ahead of it in its queue
-        assert "takes another job" in waiting_reason(after(*others, base[1]), PROFILE, waits)
+        assert waiting_reason(after(*others, base[1]), PROFILE, waits) == "Sent next."
+    two = after(planned(1, "many"), planned(2, "many"))
+    assert waiting_reason(two, PROFILE, two.submissions["t2"]) == "Sent after run 1."

@@ -91,7 +91,10 @@ async def test_an_own_limit_is_checked_and_a_waiting_run_is_held(filled_session,
         assert filled_session.requests[0][:2] == ("end-after", (4, 15))
         filled_session.feed(planned("lt000000000000000ff1", "10.5", 6, spec(gpus=2)))
         await until(pilot, lambda: 6 in app.view_model.state.runs)
-        for run_id, said in (4, "is running."), (2, "is done. To run it again, press s, then d on its row."):
+        for run_id, said in (
+            (4, "is running."),
+            (2, "is done. To run it again, press s, d if it is left out."),
+        ):
             app.choose_run(run_id)
             assert app.main.why_not("retry_run", ()) == f"Run {run_id} {said}"
         app.choose_run(6)
@@ -195,7 +198,7 @@ async def test_no_file_without_questions_and_what_is_typed_after_the_key_is_text
     """All keys are there before the first is looked at: `s` must not mean submit."""
     async with screens(filled_session, "answers") as (app, pilot):
         app.go_to_task("10.1")
-        await until(pilot, lambda: "This task has no questions." in text_of(app))
+        await until(pilot, lambda: "There are no questions here." in text_of(app))
         assert not app.main.check_action("edit", ())
         assert not (filled_session.folder.answers / "10.1.md").exists()
         app.go_to_task("10.5")

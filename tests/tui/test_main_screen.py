@@ -361,7 +361,7 @@ async def test_waiting_and_pending_are_explained(session):
         await until(pilot, lambda: "D  Check the cluster  Run 1 waits. The disk is full." in text_of(app))
         await pilot.resize_terminal(120, 40)
         session.feed(lambda state: state.with_submission("lt1", sentence="", hint=""))
-        await until(pilot, lambda: "Run 1 waits. Sent as soon as the queue takes another" in text_of(app))
+        await until(pilot, lambda: "Run 1 waits. Sent next." in text_of(app))
         why = {"slurm_state": "PENDING", "reason": "Resources", "start_estimate": 9_600}
         session.feed(changes.refreshed(NOW, 9_000.0))  # its clock is far from ours
         session.feed(changes.accepted("lt1", "77", NOW), fed.observed("lt1", "77", JobPhase.QUEUED, **why))

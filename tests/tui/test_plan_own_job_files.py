@@ -152,10 +152,11 @@ async def test_own_jobs_of_no_task_and_no_model_are_listed_by_name_and_charted(s
     )  # fmt: skip
     async with screens(session) as (app, pilot):
         await until(pilot, lambda: "Own jobs" in text_of(app) and app.view_model.task_id == "")
+        await press(pilot, "a", then=lambda: "There are no questions here." in text_of(app))
         app.go_to_task("10.5")
-        await pilot.press("a", "enter", *"mine")
+        await pilot.press("enter", *"mine")
         app.go_to_task("")
-        await until(pilot, lambda: "This task has no questions." in text_of(app))
+        await until(pilot, lambda: "There are no questions here." in text_of(app))
         await pilot.press("enter", *"yy", "escape")
         assert "\nmine\n" in (session.folder.answers / "10.5.md").read_text(), "not the task before"
         await pilot.press("r")

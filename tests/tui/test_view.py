@@ -35,6 +35,7 @@ from labtui.tui.view_model import ViewModel, asked_families, first_chart, first_
 from labtui.tui.widgets import charts_pane, log_pane, runs_pane, task_pane
 from labtui.tui.widgets.frame import _about, _next, _title, sentences, task_text, wrap
 from labtui.tui.widgets.runs_pane import error_card, run_facts, state_text, table_of
+from tests import changes
 from tests.lab.published import published_lab
 from tests.tui.fed_session import NOW, FrozenClock, spec
 
@@ -77,7 +78,7 @@ def states(draw: Any) -> LabState:
         accepted = status is SubmissionStatus.ACCEPTED
         submission = SubmissionState(
             token=token, task_id="10.5", form="job-per-size", job_name="j", run_ids=(number,), planned_at=NOW - 99,
-            status=status, qos="acc_debug", gpus=gpus, job=job if accepted else None,
+            status=status, qos="acc_debug", gpus=gpus, job=job if accepted else None, runs=(spec(gpus=gpus),),
         )  # fmt: skip
         epochs = tuple(sample(each) for each in range(1, draw(st.integers(0, 5)) + 1)) if accepted else ()
         outcome = draw(st.sampled_from((None, *get_args(model.Outcome))))
@@ -540,6 +541,17 @@ def test_a_cancelled_job_is_told_in_the_list_and_in_words():
     files = {"b": replace(sent(JobPhase.FINISHED), job_file="b.slurm")}
     mine = LabState(runs={1: done, 2: replace(own, run_id=2), 9: replace(own, token="b")}, submissions=files)
     assert [line.run_id for line in View(state=mine).failures("", seen(mine, task_id="").lines)] == [2, 9]
+    for script, left in (
+        ("my.py", [5]),
+        ("", [2, 5]),
+    ):  # which of two files without a script trains what, nobody knows
+        state, plan = LabState(), replace(spec(), model="", script=script, unknown=("model",))
+        for n, name in (1, "a.slurm"), (2, "bad.slurm"), (3, "good.slurm"), (5, "a.slurm"):
+            state = changes.planned(f"{n}", {n: plan}, job_file=name, task_id="")(state)
+        ends = {n: replace(state.runs[n], phase=RunPhase.FAILED, outcome="failed") for n in (2, 5)}
+        ends |= {n: replace(done, run_id=n, token=f"{n}", spec=replace(plan, model="MLP")) for n in (1, 3)}
+        view = View(state=replace(state, runs=dict(sorted(ends.items()))))
+        assert [line.run_id for line in view.failures("", view.runs.values())] == left
 
 
 def test_the_runs_stand_by_size_and_what_tells_them_apart_has_its_name_above_it():

@@ -170,12 +170,12 @@ def _lint(path: Path, profile: Profile, settings: Settings, args: argparse.Names
     text = files[path.name].decode("utf-8", "replace")
     if folder and main:
         given = own_jobs.complete_options(read_script(main, text, given), profile, settings)
-    account = profile.account_of(settings.account)
+    ours = profile.account_of(settings.account), (settings.qos, settings.partition)
     beside = {item.name: True for item in path.resolve().parent.iterdir() if item.is_dir()}
 
     def look(files: Mapping[str, bytes]) -> tuple[Finding, ...]:
         context = ScriptContext(
-            files, None, profile, account, remote=beside, main=main, given=given,
+            files, None, profile, *ours, remote=beside, main=main, given=given,
             bash_errors=preview.bash_errors(files, main), makes_folders=folder is not None,
         )  # fmt: skip
         return preflight(context)

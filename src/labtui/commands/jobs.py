@@ -152,24 +152,23 @@ def _cause_and_advice(view: View, line: RunLine) -> tuple[str, str]:
     After a time limit, GPU memory that ran out, and a process that was lost, what to do stands in place of the cause.
     """
     from labtui.session.own_jobs import batch_file
-    from labtui.tui.guidance import remedy, success_text
+    from labtui.tui.guidance import remedy
 
-    run = line.run
+    run, again = line.run, remedy(view, line)
     if line.submission is not None and line.submission.status is model.SubmissionStatus.REFUSED:
-        return line.submission.sentence, line.submission.hint
+        return line.submission.sentence, again.reason
     if run.gpu_memory_ran_out:
         way, item = f"`labtui retry {run.run_id}` plans a smaller batch", line.submission
         if item is not None and item.job_file:
             way = f"halve the batch in {batch_file(run.spec, item.job_file)}"
-        return "" if success_text(view, line) else way, ""
+        return way if again.label else again.reason, ""
     if run.outcome == "time-limit":
-        again = remedy(view, line)
         return f"`labtui retry {run.run_id}` plans more time" if again.label else again.reason, ""
     if run.outcome not in ("oom", "failed") and not (run.outcome == "completed" and line.cause):
         return "", ""
     for each in run.diagnosis[:1]:
-        advice = remedy(view, line).reason
-        return (model.first_sentence(advice), "") if each.kind == "process-lost" else (each.text, advice)
+        lost = each.kind == "process-lost"
+        return (model.first_sentence(again.reason), "") if lost else (each.text, again.reason)
     return end_reason(line.job), ""
 
 

@@ -272,6 +272,22 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
         job = self.submissions.get(run.token)
         return run.outcome == "cancelled" and job is not None and job.cancelling
 
+    def made_good_by(self, failed: RunState) -> RunState | None:
+        """Another run that trains or has trained: the same again, later, or its size with a batch that fitted."""
+
+        def plan(run: RunState) -> object:
+            sent = self.submissions.get(run.token)  # what a log told since is no difference
+            spec = sent.plans.get(run.run_id, run.spec) if sent is not None else run.spec
+            return run.task_id, spec, spec.script or (sent and sent.job_file)
+
+        for run in (each for each in self.runs.values() if each.phase in (RunPhase.DONE, *OPEN)):
+            same = (run.task_id, run.spec.label) == (failed.task_id, failed.spec.label)
+            smaller = run.outcome is not None and run.spec.per_gpu_batch < failed.spec.per_gpu_batch
+            again = run.run_id > failed.run_id and plan(run) == plan(failed)
+            if again or (failed.gpu_memory_ran_out and same and smaller):
+                return run
+        return None
+
     def never_counts(self, run: RunState) -> bool:
         """Whether its time limit ended a run that counts for no task anyway: a small one, or one on the CPU."""
         return run.outcome == "time-limit" and (run.ran_on_cpu or self.mark_of(run) == "small")

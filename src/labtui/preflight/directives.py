@@ -148,16 +148,14 @@ def _queue(context: ScriptContext, job: JobScript) -> Queue | None:
 def queue_listed(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """A QoS or partition that the cluster's profile does not list: Slurm may refuse the job.
 
-    One that the plan, lab.toml or the command line names is meant: a course may have its own.
+    Those of the lab folder are meant: a course may have its own.
     """
-    planned = context.draft if context.draft is not None and context.draft.form != "own" else None
     queues, by_qos = context.profile.queues, context.profile.queue_option == "qos"
     listed = {context.profile.queue_option: [each.name for each in queues]}
     listed |= {"partition": [each.partition for each in queues if each.partition]} if by_qos else {}
     for option, names in listed.items():
-        given = "" if option in job.given else job.value(option)
-        meant = planned is not None and given == getattr(planned, option)
-        if names and not meant and _NAME.fullmatch(given) and given not in names:
+        given = job.value(option)
+        if names and _NAME.fullmatch(given) and given not in {*names, *context.queues}:
             what = "QoS" if option == "qos" else option
             known = ", ".join(dict.fromkeys(names))
             effect = f"The profile of {context.profile.title} lists no {what} {given}: {known}."

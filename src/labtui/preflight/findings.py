@@ -195,19 +195,20 @@ def _dotted_name(node: ast.AST) -> str:
 class ScriptContext(msgspec.Struct, frozen=True, dict=True):
     """The files of a submission, and what else is known about it.
 
-    `sent` are the files that would be sent, by relative path. `account` is the lab folder's; `remote` says whether
-    remote paths exist (those not asked about are absent). `main` is the job script (if it is not among the files,
-    every job script is checked); `given` are the options on `sbatch`'s command line, by long name. `forecast` are the
-    seconds that the trainings should take together (None if unknown). With `makes_folders`, relative log folders are
-    made on submission. `bash_errors` are the errors of ``bash -n`` by shell script; `images` the images per epoch of
-    the edition's own scripts, by data set; `brought` the names of labtui's own files; `wanted` the names that the task
-    wants in the code of a script, by script.
+    `sent` are the files that would be sent, by relative path. `account` and `queues` are the lab folder's; `remote`
+    says whether remote paths exist (those not asked about are absent). `main` is the job script (if it is not among the
+    files, every job script is checked); `given` are the options on `sbatch`'s command line, by long name. `forecast`
+    are the seconds that the trainings should take together (None if unknown). With `makes_folders`, relative log
+    folders are made on submission. `bash_errors` are the errors of ``bash -n`` by shell script; `images` the images per
+    epoch of the edition's own scripts, by data set; `brought` the names of labtui's own files; `wanted` the names that
+    the task wants in the code of a script, by script.
     """
 
     sent: Mapping[str, bytes]
     draft: SubmissionDraft | None
     profile: Profile
     account: str = ""
+    queues: tuple[str, ...] = ()
     remote: Mapping[str, bool] = {}
     main: str = MAIN_SCRIPT
     given: Mapping[str, str] = {}

@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.errors import failure
-from labtui.domain.model import AcceptedFinding, RunSpec, Stream, SubmissionDraft
+from labtui.domain.model import AcceptedFinding, RunSpec, Stream, SubmissionDraft, SubmissionStatus
 from labtui.domain.run import WHAT_COUNTS, join_names
 from labtui.domain.state import LOG_ENDINGS, WITHOUT_JOB, LabState, RunState, SubmissionState
 from labtui.domain.terminal_text import file_name
@@ -241,13 +241,17 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
         return _propose_smaller_batch(session, submission, starved, specs, minutes)
     if run.outcome == "time-limit" and minutes is None and not same:
         return _propose_more_time(session, submission, runs, specs)
-    reason = (submission.job is None and submission.sentence) or "The same settings again."
+    told = f"{submission.sentence} {submission.hint}".strip()
+    reason = (submission.job is None and told) or "The same settings again."
+    refused = submission.status is SubmissionStatus.REFUSED
     if run.end == "host-memory":
         reason = f"{OUT_OF_MEMORY_AGAIN} {session.profile.more_memory(submission)}"
     elif minutes is not None:
         reason = f"The same settings again, with a limit of {minutes} min."
-    elif (name := submission.job_file) and not _is_as_sent(session, submission):
-        reason = f"{reason} {name} goes as it was sent; to send it as it is now, submit it by its path."
+    elif (name := submission.job_file) and (refused or not _is_as_sent(session, submission)):
+        reason = f"{reason} {name} goes as it was sent; to change that, submit it by its path."
+    elif refused:
+        reason = f"{reason} `labtui submit {run.task_id}` takes another --partition, --qos or --account."
     if run.outcome == "completed":
         reason = f"Run {run_id} is done. {reason}"
     draft = _redraft(session, submission, specs, minutes or submission.time_limit_minutes)
@@ -296,8 +300,10 @@ def _propose_more_time(
     planned, before = submission.time_limit_minutes, submission.limit_minutes
     rows = session.results().measured
     expected, _ = expectation(_redraft(session, submission, specs, planned), session.edition, rows)
-    if known and not any(run.epochs for run in runs):
-        needed = expected.hi if expected is not None else 60.0 * before * known[0].spec.epochs
+    if expected is not None:
+        needed = max(needed, expected.hi)
+    elif known and not any(run.epochs for run in runs):
+        needed = 60.0 * before * known[0].spec.epochs
     limit = max(planned if before < planned else 2 * planned, math.ceil(PACE_MARGIN * needed / 60))
     draft = _redraft(session, submission, specs, limit)
     if not submission.job_file:
@@ -307,8 +313,8 @@ def _propose_more_time(
     said = f"It ran out of time after {before} min: try {limit} min."
     if any(map(session.state.never_counts, runs)):
         said = f"{said} {WHAT_COUNTS}"
-    elif expected is not None and max(needed, expected.hi) <= 60 * min(before, limit):
-        most = math.ceil(max(needed, expected.hi) / 60)
+    elif expected is not None and needed <= 60 * min(before, limit):
+        most = math.ceil(needed / 60)
         said = f"It ran out of time after {before} min, but should need {most} at most; it may have started late."
     elif limit <= before or 60 * limit < needed:
         said = f"It ran out of time, and the queue allows no more than {limit} min: train fewer epochs."

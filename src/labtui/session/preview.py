@@ -81,6 +81,7 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
         draft,
         session.profile,
         session.profile.account_of(session.settings.account),
+        (session.settings.qos, session.settings.partition),
         main=main,
         given=given,
         forecast=None if meant else seconds,

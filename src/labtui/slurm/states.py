@@ -160,4 +160,4 @@ def waiting_reason(
         one = queue.max_submit_per_user == 1
         jobs, end = ("one job", end) if one else (f"{queue.max_submit_per_user} jobs", "one ends")
         return f"{submission.queue} takes {jobs} per user; sent when {end}."
-    return "Sent as soon as the queue takes another job."
+    return f"Sent after run {before[-1].run_ids[-1]}." if before else "Sent next."

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import RunPhase, plural
 from labtui.domain.run import join_names, run_numbers
-from labtui.domain.state import CLUSTER_OVER, LIVE, OPEN, TRAINING, ended_by
+from labtui.domain.state import CLUSTER_OVER, LIVE, TRAINING, ended_by
 from labtui.domain.terminal_text import clock_span
 from labtui.tui import format as words
 from labtui.tui.view import ENDED_BADLY, SMALL, RunLine, View, planned_sizes
@@ -94,16 +94,11 @@ def hand_in_form(view: View) -> str:
 
 
 def success_text(view: View, line: RunLine) -> str:
-    """A sentence on another run of this size that trains or has trained, later or with a smaller batch; or ""."""
-    failed, size = line.run, (line.run.task_id, line.run.spec.label)
-    others = ((each.run, each.word) for each in view.runs.values() if each.phase in (RunPhase.DONE, *OPEN))
-    for run, word in (each for each in others if (each[0].task_id, each[0].spec.label) == size):
-        smaller = run.outcome is not None and run.spec.per_gpu_batch < failed.spec.per_gpu_batch
-        if failed.gpu_memory_ran_out and smaller:
-            return f"Run {run.run_id} trained with a batch of {run.spec.per_gpu_batch:,} per GPU."
-        if run.spec == failed.spec and run.run_id > failed.run_id:
-            return f"Run {run.run_id} is the same again, and is {word}."
-    return ""
+    """A sentence on the run that made a failure good; or ""."""
+    run = view.shown_state.made_good_by(line.run)
+    if run is not None and run.spec.per_gpu_batch < line.run.spec.per_gpu_batch:
+        return f"Run {run.run_id} trained with a batch of {run.spec.per_gpu_batch:,} per GPU."
+    return f"Run {run.run_id} is the same again, and is {view.runs[run.run_id].word}." if run else ""
 
 
 def ended_as_asked(view: View, line: RunLine) -> bool:
@@ -129,7 +124,7 @@ def remedy(view: View, line: RunLine) -> NextStep:
     if run.outcome == "time-limit":
         advice = words.advice_on_time(line.submission, view.factor)
     elif run.outcome is None and line.submission is not None:
-        advice = line.submission.hint or advice
+        advice = line.submission.hint  # there is no log
     elif run.gpu_memory_ran_out:
         return _after_oom(view, line)
     elif run.end == "host-memory" and line.submission is not None and view.profile is not None:

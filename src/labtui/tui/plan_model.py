@@ -270,9 +270,11 @@ class Plan:
     @property
     def warnings(self) -> list[str]:
         """Warnings about runs made meanwhile, and about batches."""
-        runs = self.session.state.runs.values()
-        new = [run.run_id for run in runs if run.run_id > self._last_run and run.task_id == self.task_id]
-        lines = [f"Submitted after this plan was opened: {run_numbers(new).lower()}."] if new else []
+        runs = [run for run in self.session.state.runs.values() if run.task_id == self.task_id]
+        small = [n.run_id for n in runs if n.phase in state.LIVE and n.practice and not self.session.practice]
+        told = {"Under way as a small run, which does not count": small}
+        told["Submitted after this plan was opened"] = [n.run_id for n in runs if n.run_id > self._last_run]
+        lines = [f"{said}: {run_numbers(found).lower()}." for said, found in told.items() if found]
         return lines + planning.batch_warnings(self.session, self.drafts)
 
     @property

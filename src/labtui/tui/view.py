@@ -199,7 +199,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         runs = self.state.runs.items()
         return {at: _line_of(self, run, rows.get(at), left_out.get(at, "")) for at, run in runs}
 
-    @property
+    @cached_property
     def shown_state(self) -> LabState:
         """The state with its runs as all parts of a screen show them, for checks of the tasks."""
         return replace(self.state, runs={at: line.run for at, line in self.runs.items()})
@@ -337,8 +337,9 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         asked = task.own_runs_check.outcomes if task is not None else ()
         done = {key(line.run) for line in mine if line.run.outcome in asked}
         left = (line for of, line in last.items() if of not in done and not self.state.never_counts(line.run))
-        bad = (line for line in left if line.phase in ENDED_BADLY)
-        return () if self.count("runs", task_id).full else tuple(bad)
+        state = self.shown_state
+        bad = (line for line in left if line.phase in ENDED_BADLY and not state.made_good_by(line.run))
+        return () if self.count("runs", task_id).full else tuple(sorted(bad, key=lambda line: line.run_id))
 
     @property
     def task_line(self) -> TaskLine | None:

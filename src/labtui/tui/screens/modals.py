@@ -318,7 +318,7 @@ def problems_text(app: LabApp) -> Text:
         lines, ends = [*app.view.failures(task.task_id, mine)], dict[str, list[view.RunLine]]()
         lines += [line for line in app.view.failures("", own) if line not in lines]
         lines = [line for line in lines if not state.cancelled_as_asked(line.run)]
-        for line in lines:
+        for line in sorted(lines, key=lambda line: line.run_id):
             ends.setdefault(line.word, []).append(line)
         if lines:
             page.append(f"! {' '.join(map(guidance.end_text, ends.values()))}\n", style="bold")

@@ -111,7 +111,7 @@ class AnswersPane(Pane, Container):
             return
         self.view = view
         task = view.task
-        if self._asked != task and not view.loading:
+        if not view.loading and (self._asked != task or not self.query_one(OptionList).option_count):
             self.leave()
             self._asked, self.question = task, 0
             self._load()
@@ -144,7 +144,7 @@ class AnswersPane(Pane, Container):
                 cards.set_options(Option(self._card(task, at, text)) for at, text in enumerate(texts))
             if not texts:
                 cards.clear_options()
-                cards.add_option(Option(Text("This task has no questions."), disabled=True))
+                cards.add_option(Option(Text("There are no questions here."), disabled=True))
             cards.highlighted = self.question if texts else None
 
     def _card(self, task: Task, at: int, text: str) -> Group:
