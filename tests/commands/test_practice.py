@@ -87,10 +87,8 @@ def test_a_submission_that_a_full_disk_keeps_back_says_where_to_look(cluster, fo
     cluster.controller.full_until = cluster.clock.now() + 1e9
     said = command(["submit", "7", "--gpus", "1", *LONG])
     cluster.controller.full_until = 0.0
-    assert (
-        "waiting  The cluster could not write" in said.out
-        and "hint: `labtui doctor` shows the quota" in said.err
-    )
+    assert "waiting  The cluster could not write" in said.out
+    assert "hint: `labtui doctor` shows the quota" in said.err
 
 
 def by_hand(folder: Path, text: str) -> str:

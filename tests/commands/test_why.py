@@ -25,9 +25,8 @@ def test_the_books_run_is_split_into_the_short_batch_and_slower_steps(tmp_path, 
     assert main(["why", str(LOG)]) == 0
     shown, hint = capsys.readouterr()
     assert "--control independent" in hint
-    assert re.search(r"ResNet50 +2 GPUs .*\n.*63\.2 % +26 +11\n", shown), (
-        "the largest last, as in every table"
-    )
+    rows = r"ResNet50 +2 GPUs .*\n.*63\.2 % +26 +11\n"
+    assert re.search(rows, shown), "the largest last, as in every table"
     assert "each cause (" in shown and shown.count("slower steps: from the time of a step") == 1
     two, four = answer_of(capsys, "why", str(LOG))["rows"]
     assert (two["n_gpus"], four["n_gpus"], four["pop"], four["slowest_rank"]) == (2, 4, {}, None)

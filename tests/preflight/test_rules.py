@@ -140,10 +140,8 @@ def test_the_paths_worth_asking_the_cluster_about():
 def test_where_no_node_has_a_gpu_none_is_advised():
     site, asking = replace(PROFILE, gpus_per_node=0, queue_option="partition"), Case("*", "").files()
     silent = {"job.slurm": asking["job.slurm"].replace(b"#SBATCH --gres=gpu:4\n", b"#SBATCH -p gpux\n")}
-    unlisted, asked = (
-        "The profile of MareNostrum 5 lists no partition gpux",
-        "The job asks for no GPU, the plan for 4",
-    )
+    unlisted = "The profile of MareNostrum 5 lists no partition gpux"
+    asked = "The job asks for no GPU, the plan for 4"
     for form, effect in (("one-job", asked), ("own", site.without_gpus.split(":")[0])):
         found = preflight(asking | silent, replace(draft(), form=form), site, ACCOUNT)
         assert [(f.effect.split(":")[0], f.fix) for f in found] == [(effect, None), (unlisted, None)]

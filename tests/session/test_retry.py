@@ -34,11 +34,11 @@ def test_after_a_failure_the_same_again_and_not_before(bench):
     refused = {
         "status": SubmissionStatus.REFUSED,
         "job": None,
-        "sentence": "Slurm refused it.",
+        "sentence": "It is refused.",
         "hint": "Mend it.",
     }
     bench.session._journal.change(lambda state: state.with_submission(only(bench).token, **refused))
-    again = "Slurm refused it. Mend it. `labtui submit 10.5` takes another --partition, --qos or --account."
+    again = "It is refused. Mend it. `labtui submit 10.5` takes another --partition, --qos or --account."
     assert retry_after(bench.session, 1).sentence == again
     (draft,) = retry_after(bench.session, 1).drafts
     assert draft.runs == (bench.session.state.runs[1].spec,)
@@ -119,9 +119,8 @@ def test_a_limit_shorter_than_the_run_should_take_is_found_and_twice_it_is_not_e
     found = bench.session.preview(job)
     inside = bench.session.preview(draft(time_limit_minutes=int(found.seconds.hi // 60)))
     for one in (found, inside):
-        (span,) = (
-            re.findall("take (.*); Slurm", f.effect)[0] for f in one.findings if f.rule == "short-limit"
-        )
+        (effect,) = (each.effect for each in one.findings if each.rule == "short-limit")
+        (span,) = re.findall("take (.*); Slurm", effect)
         assert f"expected {span}, " in job_line(one, {})
     ended(bench, "time-limit", job)
     (again,) = retry_after(bench.session, 1).drafts

@@ -61,12 +61,9 @@ class FedSession(Session):
         return future
 
     def submit(
-        self,
-        draft: records.SubmissionDraft,
-        *,
-        script: str | None = None,
+        self, draft: records.SubmissionDraft, *, script: str | None = None,
         accepted: Sequence[records.AcceptedFinding] = (),
-    ) -> Future[str]:
+    ) -> Future[str]:  # fmt: skip
         self.overridden = (*self.overridden, tuple(accepted))
         return self._ask("submit", (draft, script))
 
@@ -148,15 +145,9 @@ STEPS = {0: 196, 1: 25, 2: 13, 4: 7, 8: 4}
 
 
 def finished_run(
-    token: str,
-    task: str,
-    run_id: int,
-    what: records.RunSpec,
-    job_id: str,
-    *,
-    practice: bool = False,
+    token: str, task: str, run_id: int, what: records.RunSpec, job_id: str, *, practice: bool = False,
     outcome: records.Outcome = "completed",
-) -> list[Change]:
+) -> list[Change]:  # fmt: skip
     """All changes of a run, from plan to end."""
     first, rest = TIMES[what.n_gpus]
     half = 0.0005 * STEPS[what.n_gpus] if what.n_gpus else 0.5
@@ -165,17 +156,13 @@ def finished_run(
         planned(token, task, run_id, what, practice=practice), accepted(token, job_id),
         changes.started(run_id, images=50_000, framework="Keras"),
     ]  # fmt: skip
-    news += [
-        epoch(run_id, number, (first if number == 1 else rest) * factor, half, steps=STEPS[what.n_gpus])
-        for number in range(1, what.epochs + 1)
-    ]
+    times = enumerate((first, *[rest] * (what.epochs - 1)), 1)
+    news += [epoch(run_id, n, took * factor, half, steps=STEPS[what.n_gpus]) for n, took in times]
     news.append(changes.ended(run_id, outcome))
-    news.append(
-        observed(
-            token, job_id, records.JobPhase.FINISHED, NOW - 1900, slurm_state="COMPLETED", start_time=NOW - 2000,
-            end_time=NOW - 1700, elapsed_s=300.0, exit_code="0:0", node="as01r1b04",
-        )
-    )  # fmt: skip
+    news.append(observed(
+        token, job_id, records.JobPhase.FINISHED, NOW - 1900, slurm_state="COMPLETED", start_time=NOW - 2000,
+        end_time=NOW - 1700, elapsed_s=300.0, exit_code="0:0", node="as01r1b04",
+    ))  # fmt: skip
     return news
 
 
@@ -186,32 +173,18 @@ def finished_runs(task: str, runs: Iterable[records.RunSpec]) -> list[Change]:
 
 
 def live_run(
-    token: str,
-    task: str,
-    run_id: int,
-    what: records.RunSpec,
-    job_id: str,
-    epochs: int,
-    *,
-    practice: bool = False,
-) -> list[Change]:
+    token: str, task: str, run_id: int, what: records.RunSpec, job_id: str, epochs: int, *, practice: bool = False
+) -> list[Change]:  # fmt: skip
     """The changes of a run that has finished some of its epochs."""
     first, rest = TIMES[what.n_gpus]
     news: list[Change] = [
-        planned(token, task, run_id, what, practice=practice),
-        accepted(token, job_id),
-        observed(
-            token, job_id, records.JobPhase.RUNNING, NOW - 2, slurm_state="RUNNING", start_time=NOW - 95,
-            elapsed_s=93.0, time_limit_s=1800.0, node="as01r1b04",
-        ),
+        planned(token, task, run_id, what, practice=practice), accepted(token, job_id),
+        observed(token, job_id, records.JobPhase.RUNNING, NOW - 2, slurm_state="RUNNING", start_time=NOW - 95,
+                 elapsed_s=93.0, time_limit_s=1800.0, node="as01r1b04"),
         changes.started(run_id, images=50_000, framework="Keras"),
     ]  # fmt: skip
-    half = 0.0005 * STEPS[what.n_gpus]
-    news += [
-        epoch(run_id, number, first if number == 1 else rest, half, steps=STEPS[what.n_gpus])
-        for number in range(1, epochs + 1)
-    ]
-    return news
+    size = {"half": 0.0005 * STEPS[what.n_gpus], "steps": STEPS[what.n_gpus]}
+    return news + [epoch(run_id, n, rest if n > 1 else first, **size) for n in range(1, epochs + 1)]
 
 
 def online(at: float = NOW - 2) -> list[Change]:
@@ -256,12 +229,7 @@ def lab_session(session: FedSession, *, practice: bool = False) -> None:
     session.feed(*finished_run("lt000000000000000ccc", "10.5", 3, spec(gpus=2), "31336", practice=practice))
     session.feed(*live_run("lt000000000000000ddd", "10.5", 4, spec(gpus=4), "31337", 3, practice=practice))
     waiting = planned("lt000000000000000eee", "10.6", 5, spec("ResNet152", 1, batch=1024), practice=practice)
-    session.feed(
-        waiting,
-        changes.status(
-            "lt000000000000000eee", records.SubmissionStatus.WAITING, "acc_debug takes one job per user"
-        ),
-        *online(),
-    )
+    told = records.SubmissionStatus.WAITING, "acc_debug takes one job per user"
+    session.feed(waiting, changes.status("lt000000000000000eee", *told), *online())
     for token, gpus, count in (("bbb", 1, 5), ("ccc", 2, 5), ("ddd", 4, 3)):
         write_log(session, f"lt000000000000000{token}", log_text(spec(gpus=gpus), count))

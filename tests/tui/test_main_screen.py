@@ -423,9 +423,8 @@ async def test_the_page_of_problems_does_not_speak_for_the_runs(session):
         await until(pilot, lambda: "Run 1 failed" in text_of(app) and "Open the log" in text_of(app))
         await pilot.press("exclamation_mark")
         await until(pilot, lambda: "! Run 1 failed. Run 9 was cancelled." in text_of(app))
-        assert "press r and choose the run to see why, R to run them again." in text_of(app), (
-            "no run of its size has ended well"
-        )
+        told = "press r and choose the run to see why, R to run them again."
+        assert told in text_of(app), "no run of its size has ended well"
         how = {"spec": spec(gpus=2), "outcome": "unfinished", "started": False}
         never = replace(session.state.runs[1], run_id=2, **how)
         session.feed(lambda state: replace(state, runs={**state.runs, 2: never}))

@@ -541,10 +541,7 @@ def test_a_cancelled_job_is_told_in_the_list_and_in_words():
     files = {"b": replace(sent(JobPhase.FINISHED), job_file="b.slurm")}
     mine = LabState(runs={1: done, 2: replace(own, run_id=2), 9: replace(own, token="b")}, submissions=files)
     assert [line.run_id for line in View(state=mine).failures("", seen(mine, task_id="").lines)] == [2, 9]
-    for script, left in (
-        ("my.py", [5]),
-        ("", [2, 5]),
-    ):  # which of two files without a script trains what, nobody knows
+    for script, left in ("my.py", [5]), ("", [2, 5]):  # without a script two files need not train the same
         state, plan = LabState(), replace(spec(), model="", script=script, unknown=("model",))
         for n, name in (1, "a.slurm"), (2, "bad.slurm"), (3, "good.slurm"), (5, "a.slurm"):
             state = changes.planned(f"{n}", {n: plan}, job_file=name, task_id="")(state)
