@@ -156,7 +156,7 @@ def finished_run(
         planned(token, task, run_id, what, practice=practice), accepted(token, job_id),
         changes.started(run_id, images=50_000, framework="Keras"),
     ]  # fmt: skip
-    times = enumerate((first, *[rest] * (what.epochs - 1)), 1)
+    times = enumerate([first, *[rest] * what.epochs][: what.epochs], 1)
     news += [epoch(run_id, n, took * factor, half, steps=STEPS[what.n_gpus]) for n, took in times]
     news.append(changes.ended(run_id, outcome))
     news.append(observed(
