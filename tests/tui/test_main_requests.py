@@ -93,7 +93,7 @@ async def test_an_own_limit_is_checked_and_a_waiting_run_is_held(filled_session,
         await until(pilot, lambda: 6 in app.view_model.state.runs)
         for run_id, said in (
             (4, "is running."),
-            (2, "is done. To run it again, press s, d if it is left out."),
+            (2, "is done. To run it again: s, then d if it is left out."),
         ):
             app.choose_run(run_id)
             assert app.main.why_not("retry_run", ()) == f"Run {run_id} {said}"

@@ -181,7 +181,7 @@ class MainScreen(FramedScreen):
         if action == "plan" and not (plans or self.app.view_model.own_jobs or view.loading):
             return instead_of_runs(view)
         if action == "retry_run" and line is not None and not (again or any(parameters)):
-            told = "To run it again, press s, d if it is left out." * (plans and line.phase is RunPhase.DONE)
+            told = "To run it again: s, then d if it is left out." * (plans and line.phase is RunPhase.DONE)
             return f"Run {line.run_id} is {line.word}. {told}".rstrip()
         if action == "start_copy" and all(path.is_file() for path in self._copies()):
             return "The copy is there: e edits it." if self._copies() else "This task asks for no copy."
