@@ -329,12 +329,15 @@ def test_a_job_of_another_program_is_seen_and_holds_the_slot(bench):
 
 
 def test_how_long_a_job_lasts_is_by_the_clusters_clock_whatever_ours_says():
-    waits = JobView(job_id="7", name="by-hand", phase=JobPhase.QUEUED, submit_time=9_000.0)
+    waits = JobView(
+        job_id="7", name="by-hand", phase=JobPhase.QUEUED, submit_time=9_000.0, reason="JobHeldUser"
+    )
     times = {"phase": JobPhase.RUNNING, "submit_time": 9_000.0, "start_time": 9_900.0}
     runs = JobView(job_id="8", name="mine", comment="labtui:0123456789abcdef0123", **times)
     profile, read = load_profile("mn5"), LabState(other_jobs=(waits, runs), cluster_time=1e4)
     assert [(job.lasted_s, job.since) for job in my_jobs(read, profile)] == [(1e3, 9_000.0), (100.0, 9_900.0)]
     assert [row[6] for row in job_grid(my_jobs(read, profile))[1:]] == ["not labtui's", "another folder's"]
+    assert "`scontrol release 7` lets it go on" in job_grid(my_jobs(read, profile))[1][7]
     assert [job.lasted_s for job in my_jobs(LabState(other_jobs=(waits, runs)), profile)] == [None, None]
 
 

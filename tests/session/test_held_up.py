@@ -6,14 +6,15 @@ from unittest.mock import Mock
 
 import pytest
 
-from labtui.domain.errors import ConnectionLost, RemoteFailure, SubmitRefused
+from labtui.commands.submit import _news
+from labtui.domain.errors import RemoteFailure, SubmitRefused, failure
 from labtui.domain.model import JobPhase, SubmissionStatus
 from tests.session.conftest import Bench, draft, only, submitted
-from tests.session.scripted import LIMIT, keras_log
+from tests.session.scripted import CUT, LIMIT, keras_log
 
 NO_ROOM = RemoteFailure("The files cannot be put there: your quota is used up.", "Make room.", wait=True)
+NO_SFTP = failure("no-sftp", host="login1", wait=True)
 NOT_YOURS = RemoteFailure("The files cannot be put there: not your directory.", "Check `root`.")
-CUT = ConnectionLost("The connection is gone.")
 
 
 def status(bench: Bench, number: int = 0) -> SubmissionStatus:
@@ -22,16 +23,22 @@ def status(bench: Bench, number: int = 0) -> SubmissionStatus:
 
 def test_without_room_for_its_files_it_waits_with_the_reason_and_goes_on(bench):
     bench.online()
-    bench.cluster.fail("push", NO_ROOM, NO_ROOM)
+    bench.cluster.fail("ping", NO_SFTP)
+    bench.run(20, lambda: bench.cluster.count("ping") > 0)
+    assert bench.session.state.connection.status == "online", "it answered"
+    bench.cluster.fail("push", NO_ROOM, NO_SFTP)
     future = bench.session.submit(draft(qos="acc_debug"))
     bench.run(10)
     assert (status(bench), only(bench).sentence) == (SubmissionStatus.WAITING, NO_ROOM.sentence)
     assert not future.done() and bench.cluster.count("push") == 1, "it is not hurried"
+    bench.run(60, lambda: [each.key for each in bench.session.state.problems] == ["sftp"])
+    assert f"labtui: {NO_SFTP.sentence}" in _news(bench.session.state, [], wait=True)
     bench.run(120, future.done)
     assert future.result() and bench.cluster.count("submit") == 1
     assert (status(bench), only(bench).sentence) == (SubmissionStatus.ACCEPTED, "")
     bench.session.submit(draft(2, qos="acc_debug"))  # it waits for the first one's job, not for room
     bench.run(300)
+    assert not bench.session.state.problems, "its log could be looked for"
     assert status(bench, 1) is SubmissionStatus.WAITING and bench.cluster.count("push") == 3
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import re
 import threading
+import time
 from collections.abc import Iterator
 from unittest.mock import Mock
 
@@ -180,6 +181,10 @@ def test_a_request_is_taken_once_or_withdrawn_and_an_old_one_never(bench, monkey
     monkeypatch.setattr(journal, "TAKEN_WITHIN_S", 0.05)
     monkeypatch.setattr(journal.time, "sleep", lambda _: box.take())  # it takes the request and ends
     with pytest.raises(FolderError, match="took the request and gave no answer"):
+        box.ask(wanted, lambda: True)
+    now, behind = time.time, iter([0.0])  # this computer's clock is behind: it is deleted unread
+    monkeypatch.setattr(journal.time, "time", lambda: next(behind, now()))
+    with pytest.raises(FolderError, match="nothing was done"):
         box.ask(wanted, lambda: True)
     monkeypatch.undo()
     monkeypatch.setattr(journal, "TAKEN_WITHIN_S", -1.0)

@@ -223,7 +223,8 @@ class Connection:
         except OSError as problem:
             if problem.errno is None and "closed" in str(problem).lower():
                 self._drop_sftp()
-                raise (self._find_refusal() if new else None) or lost_error(problem, self.host) from None
+                never = new and self.connected  # only its channel is missing
+                raise (self._sftp_error() if never else lost_error(problem, self.host)) from None
             raise
 
     def _open_sftp(self, limit_s: float) -> paramiko.SFTPClient:

@@ -285,8 +285,6 @@ def _submit(
     drafts: list[SubmissionDraft],
     accepted: Sequence[tuple[AcceptedFinding, ...]],
 ) -> int:
-    from labtui.session.submitter import SILENT_SENTENCE
-
     lab.session.start()
     before = set(lab.state.submissions)
     futures = [lab.session.submit(draft, accepted=each) for draft, each in zip(drafts, accepted, strict=True)]
@@ -301,10 +299,10 @@ def _submit(
         limit = None if args.wait else _UNKNOWN_LIMIT_S
         said: set[str] = set()
         for state in lab.updates(lambda state: _settled(lab, state, tokens, wait=args.wait), limit_s=limit):
-            for sentence in {state.submissions[token].sentence for token in tokens} - said:
-                said.add(sentence)
-                if sentence.endswith(SILENT_SENTENCE):  # a look-up has found no job yet
-                    say(sentence)
+            for line in _news(state, tokens, wait=args.wait):
+                if line not in said:
+                    said.add(line)
+                    say(line)
     except LabError as error:
         trouble = error
     rows = [_submission_row(lab.state, token) for token in tokens]
@@ -326,6 +324,15 @@ def _submit(
     if unanswered := statuses["unknown"] + statuses["sending"]:
         say(f"No answer yet for {plural(unanswered, 'job')}: {sender} looks for it and never sends it twice.")
     return exit_code(set(statuses), trouble, elsewhere=lab.session.open_elsewhere)
+
+
+def _news(state: LabState, tokens: list[str], *, wait: bool) -> list[str]:
+    """What to say meanwhile: a look-up has found no job yet; and what is wrong, as `wait` may take long."""
+    from labtui.session.submitter import SILENT_SENTENCE
+
+    sentences = (state.submissions[token].sentence for token in tokens)
+    problems = [line for each in state.problems if wait for line in terminal.error_lines(each)]
+    return [each for each in sentences if each.endswith(SILENT_SENTENCE)] + problems
 
 
 def exit_code(statuses: set[str], trouble: LabError | None, *, elsewhere: bool) -> int:

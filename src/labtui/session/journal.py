@@ -221,11 +221,13 @@ class Mailbox(msgspec.Struct, frozen=True):
             LabError: the error of the other process.
         """
         with self._open() as db:
-            row = (time.time(), msgspec.json.encode(request).decode())
-            number = db.execute("INSERT INTO requests (at, request) VALUES (?, ?)", row).lastrowid
-            began, asked = time.monotonic(), "SELECT taken, answer FROM requests WHERE id = ?"
+            new = (time.time(), msgspec.json.encode(request).decode())
+            number = db.execute("INSERT INTO requests (at, request) VALUES (?, ?)", new).lastrowid
+            began, asked, taken = time.monotonic(), "SELECT taken, answer FROM requests WHERE id = ?", 0
             while True:
-                taken, answer = db.execute(asked, (number,)).fetchone() or (1, None)
+                if (row := db.execute(asked, (number,)).fetchone()) is None:  # too old by the other's clock
+                    raise failure("not-answered" if taken else "not-taken")
+                taken, answer = row
                 if answer is not None:
                     db.execute("DELETE FROM requests WHERE id = ?", (number,))
                     found = decode.from_json(answer, Answer)

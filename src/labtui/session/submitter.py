@@ -168,6 +168,7 @@ class Submitter:
         except ConnectionLost:
             raise  # nothing was sent: it stays in the submission queue
         except LabError as error:
+            context.note_transfer(error)
             stored = not isinstance(error, StoreError)
             if not stored:
                 context.set_problem(STORE_KEY, error)

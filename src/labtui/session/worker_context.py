@@ -249,10 +249,11 @@ class ConnectionMonitor:
             return
         try:
             self._context.cluster.ping(PING_DEADLINE_S)
-        except LabError as error:  # a server that refuses a file channel, too
-            self.mark_lost(error)
-        else:
-            self.record_answer()
+        except LabError as error:  # a server that refuses all logins now, too
+            if error.reason != "no-sftp":
+                self.mark_lost(error)
+                return
+        self.record_answer()
 
     def _connect(self) -> None:
         context = self._context

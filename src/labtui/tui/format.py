@@ -279,6 +279,8 @@ def job_grid(jobs: Sequence[MyJob]) -> list[list[str]]:
         others = "another folder's" if is_of_another(job, "") else "not labtui's"
         runs = ", ".join(map(str, job.run_ids)) or others
         reason = reason_words(job.phase, job.reason) if job.phase is JobPhase.QUEUED else ""
+        if not job.run_ids:
+            reason = reason.replace("labtui release RUN", f"scontrol release {job.job_id}")
         why = " ".join(filter(None, ("holds the queue's slot" if job.holds_slot else "", reason)))
         state = "held" if job.held else job.phase.value
         grid.append([job.job_id or NOTHING, job.name, state, lasted, job.queue, job.node, runs, why])
