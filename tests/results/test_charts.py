@@ -157,6 +157,8 @@ def test_epochs_and_accuracy_over_time():
     runs = [run(1, [9, 8], run_id=n, outcome=o, epochs_planned=p) for n, (o, p) in enumerate(ends.items(), 1)]
     told = [each.name.replace(", ResNet50 · 1 GPU", "") for each in epoch_chart(compute_results(runs)).series]
     assert told == ["run 1", "run 2, stopped", "run 3, stopped", "run 4", "run 5"]
+    mixed = compute_results([replace(each, run_id=n) for n, each in enumerate([*unlike[1:], *runs[:2]], 1)])
+    assert [each.name[:5] for each in epoch_chart(mixed).series] == [f"run {n}" for n in (3, 4, 2, 1)], "one scheme"
     flat = [run(1, [9, 8]), run(2, [9, 8]), run(2, [9, 8], batch=1024)]
 
     def telling(one, lines=(), **top):

@@ -686,8 +686,9 @@ def test_the_chart_beside_the_runs_has_the_selected_one_before_the_others_in_gre
     sent = {"lt9": SubmissionState(token="lt9", task_id="10.3", **real)}
     for there, chosen, of in ((runs, 9, "9 (small run)"), ({9}, 9, "9 (small run)"), (runs, 3, "1")):
         state = LabState(runs={number: runs[number] for number in there}, submissions=sent)
-        chart = runs_pane.glance_chart(seen(state, chosen=chosen, task_id="10.3"))
+        chart = runs_pane.glance_chart(view := seen(state, chosen=chosen, task_id="10.3"))
         assert chart is not None and chart.heading == f"Time of each epoch of run {of}"
+        assert len(there) > 1 or guidance.instead_of_chart(view).endswith("compared. r shows each alone.")
         assert {point.run for each in chart.series for point in each.points} == {int(of[0])}
 
 

@@ -223,9 +223,12 @@ def _lines(results: Results) -> Lines:
             repeats[name] += times
             alike[name, run.run.batch_size] += times
 
+    # all by what was varied, or all by run
+    by_batch = all(batch and n == 1 for (group, batch), n in alike.items() if repeats[group] > 1)
+
     def named(group: str, run: MeasuredRun) -> str:
         batch = run.run.batch_size
-        apart = f"global batch {batch:,}" if batch and alike[group, batch] == 1 else run.label
+        apart = f"global batch {batch:,}" if batch and by_batch else run.label
         return f"{apart}, {group}" if repeats[group] > 1 else group  # what is last may be cut
 
     return [(replace(line, name=named(line.group, run)), run) for line, run in found]

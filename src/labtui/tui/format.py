@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+import textwrap
 import time
-from collections.abc import Iterable, Sequence
-from itertools import takewhile
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, takewhile
 from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
@@ -90,15 +92,25 @@ def shortened(name: str, room: int) -> str:
 
 
 def all_shortened(names: Sequence[str], room: int) -> list[str]:
-    """Names in so many cells each; those that would look alike lose first what they share."""
-    from labtui.results.charts import tell_apart
+    """Names in so many cells each; a long one loses first what most others have, then what it has last.
 
-    short = [shortened(name, room) for name in names]
-    for alike in {each for each in short if short.count(each) > 1}:
-        places = [at for at, each in enumerate(short) if each == alike]
-        for at, name in zip(places, tell_apart([names[at] for at in places]), strict=True):
-            short[at] = shortened(name, room)
-    return short
+    It keeps what tells it apart.
+    """
+    parts = [name.split(", ") for name in names]
+    shared = Counter(chain.from_iterable(parts))
+    for mine, name in zip(parts, names, strict=True):
+        others = [{*each.split(", ")} for each in names if each != name]
+        for part in sorted(mine, key=shared.__getitem__)[::-1]:
+            rest = {*mine} - {part}
+            if cell_len(", ".join(mine)) > room and rest and not any(rest <= each for each in others):
+                mine.remove(part)
+    return [shortened(", ".join(mine), room) for mine in parts]
+
+
+def wrapped(names: Mapping[float, str], room: int) -> dict[float, list[str]]:
+    """Names as lines of so many cells; {} if a word does not fit."""
+    lines = {x: textwrap.wrap(plain(name), max(1, room), break_long_words=False) for x, name in names.items()}
+    return lines if all(cell_len(line) <= room for each in lines.values() for line in each) else {}
 
 
 def place_text(spec: ChartSpec, x: float) -> str:

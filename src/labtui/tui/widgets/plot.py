@@ -12,7 +12,7 @@ from rich.text import Text
 
 from labtui.results import charts as specs
 from labtui.results.numbers import round_epochs, tick_texts
-from labtui.tui.format import NOTHING, all_shortened, look_of, place_text, plain, shortened
+from labtui.tui.format import NOTHING, all_shortened, look_of, place_text, plain, shortened, wrapped
 from labtui.tui.themes import Roles, ascii_only
 from labtui.tui.widgets.grid import Grid, axis_value, braille, longest_drawn, scale_of
 
@@ -51,6 +51,9 @@ class _Drawing:
         self.marked: dict[tuple[int, int], int] = {}  # the cells that have a mark, and whose it is
         self.paths = defaultdict[tuple[int, int], dict[int, str]](dict)  # the signs of each cell, by line
         self.rows = height - (3 if height > 11 else 2)
+        names = dict(spec.x_ticks) if spec.x_axis == "names" and spec.kind == "bars" else {}
+        more = max(map(len, wrapped(names, (width - 10) // max(1, len(self.xs)) - 1).values()), default=0) - 2
+        self.rows -= more if 0 < more < self.rows - MIN_HEIGHT else 0
         self.listed = self.bars or specs.is_crowded(spec) or len(self.measured) > self.rows
         self.scale = scale_of(spec, self.rows)
         self.unit = " %" if spec.percent else {"×": "×", "s": " s"}.get(spec.unit, "")
@@ -187,24 +190,23 @@ class _Drawing:
             names, label = {x: size.split()[0] for x, (_, _, size) in parts.items()}, ""
             self.grid.put(0, self.rows + 1, plain(self.spec.x_label), self.look.quiet)
         named = self.spec.x_axis == "names"
-        below = range(self.rows + 1, min(self.grid.height, self.rows + 2 + named))
-        most = len(below) * self.columns // max(1, len(self.xs)) - 3
-        if named and any(cell_len(name) > min(most, 2 * self._column(x)) for x, name in names.items()):
-            names = {x: name for x, name in names.items() if x == self.cursor.x}  # else not below its bar
+        lines = wrapped(names, self.columns // max(1, len(self.xs)) - 1) if named else {}
+        if named and not 0 < max(map(len, lines.values()), default=0) < self.grid.height - self.rows:
+            names, lines = {x: name for x, name in names.items() if x == self.cursor.x}, {}
         log = ("", "; y axis log", " (log scale)", " (both axes log)")[2 * self.spec.x_log + self.spec.y_log]
         label += log if label else ""
         if not (self.spec.y_log or self.bars) and label and min(self.scale.ticks, default=0) > 0:
             label += "; y does not begin at 0"
         first = () if named else (self.cursor.x, min(names, default=0.0), max(names, default=0.0))
         for x in sorted(names, key=lambda x: first.index(x) if x in first else 3 + x):
-            text = place_text(self.spec, x) if label and low and x == max(names) else names[x]
-            text, column = shortened(text, self.grid.width), self._column(x)
-            size = cell_len(text)
-            start = max(0, min(column - cell_len(names[x]) // 2, self.grid.width - size))
-            self.grid.put(column, self.rows, " ┬"[not self.bars], self.look.axis)
-            if row := next((row for row in below if self.grid.free(start, row, size, 1 + named)), 0):
-                style = f"bold {self._look(self.cursor.series)[1]}" if self.cursor.x == x else self.look.quiet
-                self.grid.put(start, row, text, style)
+            told = place_text(self.spec, x) if label and low and x == max(names) else names[x]
+            self.grid.put(column := self._column(x), self.rows, " ┬"[not self.bars], self.look.axis)
+            style = f"bold {self._look(self.cursor.series)[1]}" if self.cursor.x == x else self.look.quiet
+            for row, text in enumerate(lines.get(x, [shortened(told, self.grid.width)]), self.rows + 1):
+                start = column - cell_len(text if lines else names[x]) // 2
+                start = max(0, min(start, self.grid.width - cell_len(text)))
+                if self.grid.free(start, row, cell_len(text), not named):
+                    self.grid.put(start, row, text, style)
         if self.grid.free(0, self.rows + 2, self.grid.width, 0):
             self.grid.put(self.left + 1, self.rows + 2, f"{label:^{self.columns}}", self.look.quiet)
 
@@ -374,11 +376,10 @@ class _Drawing:
         self._write(spots, text, colour, 0)
 
     def _write_values(self) -> None:
-        """Write the values of all points but the last if each has room, else of the first ones; and at the cursor."""
+        """Write the values of all points but the last if each has room, else of the first; over time at the cursor."""
         ratio = self.spec.unit == "×" or (self.spec.percent and self.spec.compares)  # each line begins at 1
         every = [(at, point) for at, each in enumerate(self.measured) for point in each.points[:-1]]
-        many = self.spec.over_time  # only the one at the cursor
-        inner = [each for each in every if not (many or (ratio and each[1].y == 1))]
+        inner = [each for each in every if not (self.spec.over_time or (ratio and each[1].y == 1))]
         for told in (inner, [each for each in inner if each[1].x == self.xs[0]], []):
             before = dict(self.grid.cells)
             if False not in [self._write_value(*each) for each in told]:
@@ -439,8 +440,7 @@ class _Drawing:
                     ink = "on" if fill in (self.look.axis, self.look.line) else "reverse"
                     row = self.rows - 1 - up
                     self.grid.put(left + (wide - len(number)) // 2, row, number, f"{ink} {fill}")
-                here = self.cursor == Cursor(at, point.x)
-                self.grid.put(left, self.rows, "━" * wide * here, style)
+                self.grid.put(left, self.rows, "━" * wide * (self.cursor == Cursor(at, point.x)), style)
                 if not stack:
                     texts.append((left, self.rows - math.ceil(self._height(max(0.0, point.y))), text, style))
         for left, row, whole, style in texts:  # above its bar, if no other bar or number is there
