@@ -257,13 +257,13 @@ def test_one_network_has_its_analysis_several_what_compares_them_and_what_says_n
     learned.append(run(0, [9, 5, 5, 5], model="net 0", run_id=11, outcome="cancelled", epochs_planned=9))
     learned.append(run(0, [9, 5], model="net 0", run_id=10))
     telling = []
-    for name, one in [*(("accuracy", one) for one in learned), *(("loss", one) for one in made)]:
-        epochs = tuple(replace(each, metrics={name: 0.2}) for each in one.run.epochs)
+    for names, one in [*((("accuracy", "loss"), one) for one in learned), *((("loss",), one) for one in made)]:
+        epochs = tuple(replace(each, metrics=dict.fromkeys(names, 0.2)) for each in one.run.epochs)
         telling.append(replace(one, run=replace(one.run, epochs=epochs)))
     of_all = {chart.family: chart for chart in catalogue(compute_results(telling))}
     drawn = [{point.run for each in chart.series for point in each.points} for chart in of_all.values()]
-    assert drawn == [{9, None}, {9}, {None}], "of repeats the newest of the longest that ended well"
-    assert of_all["accuracy"].notes == ("5 runs of net 0: run 9 is drawn.",) and not of_all["loss"].notes
+    assert drawn == [{9, None}, {9}, {9, None}], "of repeats the newest of the longest that ended well"
+    assert of_all["accuracy"].notes == of_all["loss"].notes == ("5 runs of net 0: run 9 is drawn.",)
     telling.append(run(0, [9], model="net 0", run_id=12, outcome="unfinished", live=True))
     (of_live,) = (each for each in catalogue(compute_results(telling)) if each.family == "epochs")
     assert of_live.notes[-1].endswith("run 9 and run 12 are drawn.") and of_live.measured[1].points[0].live

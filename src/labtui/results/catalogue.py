@@ -162,8 +162,7 @@ def _charts_of(results: Results, alone: bool, every: bool) -> Iterable[ChartSpec
             who = " and ".join(whole) + (" are" if runs[1:] else " is")
             repeats[runs[0].run_id] = f"{len(row.members)} runs of {row.name}: {who} drawn."
         results = with_rows(results, [replace(row, members=runs) for row, runs in kept])
-    rows_without = [row for row in results.rows if not any(map(accuracy_curves, row.members))]
-    losses = _lines_of(replace(results, rows=tuple(rows_without)), {"loss": "", "val_loss": ", validation"})
+    losses = _lines_of(results, {"loss": "", "val_loss": ", validation"})
     learned = [] if told else [accuracy_chart(results), _over_epochs("loss", losses)]
     for chart in (epoch_chart(results), *learned):
         ended = [each for each in chart.measured if not each.points[-1].live]
