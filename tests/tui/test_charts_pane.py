@@ -176,7 +176,7 @@ async def test_data_sets_are_a_filter_in_the_colour_and_with_the_mark_they_have_
         for keys, told in ([], first), (["m"], "2/8 micro-224, 2 GPUs"), (["up"], first):
             await pilot.press(*keys)
             await until(pilot, lambda t=told: pane_of(app).query_one("#chart-training").heading == t[4:])
-            assert re.search(f"m {told[:3]} micro.*{told[-6:]}$", text(app, "views"))
+            assert re.search(f"m {told[:3]} mic.*{told[-6:]}$", text(app, "views"))
             assert [each.role for each in pane_of(app).shown.spec.series] == ["other"] * 7 + ["measured"]
             assert text(app, "strip")[2:].startswith(f"ViT-H/14, {told[4:]}, epoch 5")
         await pilot.press("3")  # the line goes along by its name

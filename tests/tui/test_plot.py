@@ -276,8 +276,8 @@ def test_bars_end_within_a_cell_and_have_sizes_and_names_below_and_the_chosen_on
     five = replace(chart(dict.fromkeys(own, 5.0), kind="bars"), x_axis="names", x_ticks=tuple(own.items()))
     for width in range(50, 130, 5):
         text = "\n".join(rows_of(five, width, 16, Cursor(0, 1))[12:])
-        assert ({*text.split()} >= {*" ".join(jobs).split()}) is (width > 60), "each below its bar"
-        assert width > 60 or jobs[1] in text, "else the one at the cursor"
+        assert ({*text.split()} >= {*" ".join(jobs).split()}) is (width > 65), "each below its bar"
+        assert width > 65 or jobs[1] in text, "else the one at the cursor"
     spec = chart({1: 1.0, 2: 1.68, 4: 2.53}, {1: 1.0, 2: 1.8, 4: 3.26}, kind="bars")
     chosen = [style for sign, style in cells_of(spec, 80, 16, Cursor(1, 2.0)).values() if sign == "━"]
     assert chosen and set(chosen) == {"bold red"} and any("1.80×" in row for row in rows_of(spec, 80, 16))

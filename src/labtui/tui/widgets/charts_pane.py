@@ -83,9 +83,9 @@ class ChartView(widget.Widget, can_focus=False):
         unit = "" if spec is None or (spec.unit and spec.measured and not said) else words.plain(spec.y_label)
         if said and (unit.casefold() in said or unit.casefold().startswith(said)):
             unit = unit[len(said) :].strip()
-        fits = cell_len(self.heading + unit) + 2 <= self.size.width or not (spec and spec.unit)  # y has it
+        unit *= cell_len(self.heading + unit) + 2 <= self.size.width or not (spec and spec.unit)  # y has it
         top = ink(self.heading, f"bold {look.busy}" if self.chosen else "bold", no_wrap=True)
-        top.append(f"{'  ' if said and unit else ''}{unit}" * fits, look.quiet)
+        top.append("  " if said and unit else "").append(unit, look.quiet)
         top.truncate(self.size.width, overflow="ellipsis")
         lines = [top] if top else []
         height = self.size.height - len(lines)

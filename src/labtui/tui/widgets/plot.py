@@ -52,7 +52,7 @@ class _Drawing:
         self.paths = defaultdict[tuple[int, int], dict[int, str]](dict)  # the signs of each cell, by line
         self.rows = height - (3 if height > 11 else 2)
         names = dict(spec.x_ticks) if spec.x_axis == "names" and spec.kind == "bars" else {}
-        more = max(map(len, wrapped(names, (width - 10) // max(1, len(self.xs)) - 1).values()), default=0) - 2
+        more = max(map(len, wrapped(names, (width - 10) // max(1, len(self.xs)) - 2).values()), default=0) - 2
         self.rows -= more if 0 < more < self.rows - MIN_HEIGHT else 0
         self.listed = self.bars or specs.is_crowded(spec) or len(self.measured) > self.rows
         self.scale = scale_of(spec, self.rows)
@@ -190,7 +190,7 @@ class _Drawing:
             names, label = {x: size.split()[0] for x, (_, _, size) in parts.items()}, ""
             self.grid.put(0, self.rows + 1, plain(self.spec.x_label), self.look.quiet)
         named = self.spec.x_axis == "names"
-        lines = wrapped(names, self.columns // max(1, len(self.xs)) - 1) if named else {}
+        lines = wrapped(names, self.columns // max(1, len(self.xs)) - 2) if named else {}
         if named and not 0 < max(map(len, lines.values()), default=0) < self.grid.height - self.rows:
             names, lines = {x: name for x, name in names.items() if x == self.cursor.x}, {}
         log = ("", "; y axis log", " (log scale)", " (both axes log)")[2 * self.spec.x_log + self.spec.y_log]
