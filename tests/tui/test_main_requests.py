@@ -18,7 +18,7 @@ from textual import events, widgets
 from labtui.cluster.target import LoginQuestion
 from labtui.doctor.findings import Check, judge
 from labtui.domain.errors import ExportError, UsageError
-from labtui.domain.model import Diagnosis, JobPhase
+from labtui.domain.model import Diagnosis, JobPhase, RunPhase
 from labtui.tui import messages, themes, view
 from labtui.tui.app import LabApp
 from labtui.tui.screens.modals import Actions, problems_text, show_tour
@@ -62,12 +62,22 @@ async def test_cancelling_asks_first_and_a_failure_is_a_sentence(filled_session)
         filled_session.feed(lambda state: state.with_submission(token, run_ids=(3, 4)))
         await press(pilot, "ctrl+k", then=lambda: chooses(app))
         assert "would end, too" not in text_of(app), "run 3 is done"
-        last = filled_session.state.runs[4]
-        over = replace(filled_session.state.submissions[token].job, phase=JobPhase.FINISHED)
-        done = replace(last, outcome="completed")
+        last, first = (filled_session.state.runs[number] for number in (4, 3))
+        job, done = filled_session.state.submissions[token].job, replace(last, outcome="completed")
+        over = replace(job, phase=JobPhase.FINISHED)
         filled_session.feed(lambda state: state.with_runs([done]).with_job(token, over))
-        await until(pilot, lambda: app.screen is app.main)  # it has ended while the question was open
-        await until(pilot, lambda: "Run 4 has ended." in text_of(app) and not app.view.runs[4].live)
+        await until(pilot, lambda: "Run 4 has ended." in text_of(app), "while the question was open")
+        await press(pilot, "y", "x", "enter", then=lambda: app.screen is app.main, what="only enter acts")
+        goes_on = replace(first, outcome=None, phase=RunPhase.QUEUED)
+        filled_session.feed(lambda state: state.with_runs([goes_on, last]).with_job(token, job))
+        await until(pilot, lambda: app.view.runs[4].live)
+        await press(pilot, "T", then=lambda: "Minutes from its start" in text_of(app))
+        filled_session.feed(lambda state: state.with_runs([done]))
+        await until(pilot, lambda: not app.view.runs[4].live)
+        assert "Minutes from its start" in text_of(app), "its job goes on"
+        filled_session.feed(lambda state: state.with_runs([first]).with_job(token, over))
+        await until(pilot, lambda: "The job of run 4 has ended." in text_of(app))
+        await press(pilot, "x", "enter", then=lambda: app.screen is app.main)
         assert len(filled_session.requests) == 2
         assert "ZeroDivisionError" in filled_session.folder.problem_log.read_text()
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec.structs import replace
@@ -20,9 +20,6 @@ from labtui.domain.state import PENDING, ended_by
 from labtui.tui.format import cluster_now
 from labtui.tui.view import ENDED_BADLY, RunLine, View
 from labtui.tui.widgets.frame import Pane, appearance, key
-
-if TYPE_CHECKING:
-    from labtui.tui.screens.modals import Ask
 
 
 class TableColumn(msgspec.Struct, frozen=True):
@@ -153,7 +150,7 @@ class SelectedRunPane(Pane, containers.Vertical):
     async def action_cancel_run(self) -> None:
         """Cancel the selected run, after asking."""
         line = self._line
-        from labtui.tui.screens.modals import Ask, yes_or_no
+        from labtui.tui.screens.modals import yes_or_no
 
         text = f"Cancel run {line.run_id}?{_ends_too(self.app.view, self._others(line))}"
 
@@ -162,15 +159,18 @@ class SelectedRunPane(Pane, containers.Vertical):
                 self.app.view_model.chosen = line.run_id  # the next key is about it, too
                 self.app.follow(partial(self.app.session.cancel, line.run_id))
 
-        await self._ask(line, Ask(text, choices=yes_or_no("Cancel it", "Keep it")), answered)
+        await self._ask([line.run_id], answered, text, choices=yes_or_no("Cancel it", "Keep it"))
 
-    async def _ask(self, line: RunLine, ask: Ask, answered: Callable[[str | None], None]) -> None:
-        """Ask a question about a run; it closes when the run has ended."""
+    async def _ask(self, runs: Sequence[int], answered: Callable[..., None], text: str, **how: Any) -> None:
+        """Ask a question about runs of a job; once all have ended, another dialog takes what is still being typed."""
+        from labtui.tui.screens.modals import Ask
+
+        ask = Ask(text, **how)
 
         def look(view: View) -> None:
-            if ask.is_active and (why := _why_over(view.runs[line.run_id])):
-                self.app.notify(why)
+            if ask.is_active and (why := _why_over(*(view.runs[number] for number in runs))):
                 ask.dismiss(None)
+                self.app.push_screen(Ask(why, choices=[("escape", "Close", None)]))
 
         await self.app.push_screen(ask, answered)
         ask.watch(self.app, "view", look, init=False)
@@ -178,7 +178,7 @@ class SelectedRunPane(Pane, containers.Vertical):
     async def action_end_after(self) -> None:
         """Ask for the minutes after which Slurm is to end the selected run's job."""
         line = self._line
-        from labtui.tui.screens.modals import Ask, entry_choices
+        from labtui.tui.screens.modals import entry_choices
 
         run_id, others = line.run_id, self._others(line)
         limit = line.submission.limit_minutes if line.submission is not None else 0
@@ -193,7 +193,7 @@ class SelectedRunPane(Pane, containers.Vertical):
         text += _ends_too(self.app.view, others)
         text += f"\nMinutes from its start{f', now {now}' * bool(now)}:"
         choices, problem = entry_choices("Set the limit"), partial(self._minutes_problem, run_id)
-        await self._ask(line, Ask(text, choices=choices, entry=now, check=problem), answered)
+        await self._ask([run_id, *others], answered, text, choices=choices, entry=now, check=problem)
 
     def _minutes_problem(self, run_id: int, text: str) -> str:
         """Why `text` is not a valid time limit (minutes) for the run's job now; "" if it is. Slurm is not asked."""
@@ -206,10 +206,11 @@ class SelectedRunPane(Pane, containers.Vertical):
         return f"{refusal.sentence} {refusal.hint}" if refusal is not None else ""
 
 
-def _why_over(line: RunLine) -> str:
-    """Why a run cannot be cancelled; "" if it can."""
-    why = "is being cancelled" if line.cancelling else "has ended"
-    return "" if line.cancellable else f"Run {line.run_id} {why}."
+def _why_over(*lines: RunLine) -> str:
+    """Why a run, or the job of several, cannot be cancelled or limited; "" if it can."""
+    what = f"{'The job of run' if lines[1:] else 'Run'} {lines[0].run_id}"
+    why = "is being cancelled" if lines[0].cancelling else "has ended"
+    return "" if any(line.cancellable for line in lines) else f"{what} {why}."
 
 
 def _ends_too(view: View, others: Sequence[int]) -> str:
