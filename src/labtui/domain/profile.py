@@ -176,7 +176,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def more_memory(self, job: JobRequest) -> str:
         """What helps a job that ran out of a node's memory; one without a number of CPUs has all of each node."""
-        less = "keep fewer images in memory, or use a smaller batch or fewer workers."
+        less = "keep fewer images in memory (.cache() in scripts), use a smaller batch or fewer workers."
         if not job.cpus or job.cpus >= self.in_queue(job.partition, job.qos).cpus_per_node > 1:
             return f"It has all CPUs of a node: {less}"
         return f"Raise --cpus-per-task, as memory comes with CPUs; or {less}"

@@ -43,7 +43,7 @@ PACE_MARGIN = 1.2
 """How much longer than its pace so far suggests a run may take when it is given more time."""
 _FAILS_AGAIN = ("missing-module", "missing-file", "bad-arguments", "traceback")
 """Causes that a second try does not remove."""
-OUT_OF_MEMORY_AGAIN = "Unchanged, it runs out of memory again."
+OUT_OF_MEMORY_AGAIN = "Unchanged, it may run out of memory again."
 """What to know of a job that ran out of the node's memory."""
 MANUAL_FOLDER = "slurm/by-hand"
 """The folder of what the student may submit without labtui."""

@@ -98,7 +98,7 @@ def step(plan: Plan) -> NextStep:
         return NextStep("Change the plan", plan.problem[1].sentence, "back", key="esc")
     if plan.errors:
         return _fix_step(plan, plan.errors[0])
-    if why := plan.refusals or [OUT_OF_MEMORY_AGAIN] * plan.starved:
+    if why := plan.refusals or [f"{OUT_OF_MEMORY_AGAIN} s submits it unchanged."] * plan.starved:
         return NextStep("Edit the job", why[0], "edit", key="e")
     accepts = all(each is not None and each.result is not None and each.result.ok for each in plan.answers)
     said = "Slurm accepts it." if accepts else ""
