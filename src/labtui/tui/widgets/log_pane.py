@@ -126,8 +126,13 @@ class LogPane(SelectedRunPane, inherit_bindings=False):  # its own keys come bef
             return
         file, others = self.tail.file, self._others(line)
         live = any(self.view.runs[number].phase in TRAINING for number in (line.run_id, *others))
-        right = ink(place_of(self.tail, live=live), styles.busy if self.tail.follow and live else styles.soft)
-        right.truncate(max(0, self.size.width - text.cell_len - 1), overflow="ellipsis")  # the run stays
+        if self.tail.needle:
+            wanted = ink(f"   /{self.tail.needle}", styles.soft)
+            wanted.truncate(max(12, self.size.width // 4), overflow="ellipsis")
+            at = f"line {self.tail.match_line}" if self.tail.match_line else "not found" * self.tail.not_found
+            text.append_text(wanted).append(f"  {at}", styles.warn if self.tail.not_found else styles.soft)
+        place = place_of(self.tail, live=live, width=max(0, self.size.width - text.cell_len - 3))
+        right = ink(place, styles.busy if self.tail.follow and live else styles.soft)
         parts = ["standard error"] if self.stream == "err" else []
         parts += [line.word] if line.phase in ENDED_BADLY else []
         parts += [f"with {run_numbers(others).lower()}"] if others else []
@@ -160,22 +165,18 @@ class LogPane(SelectedRunPane, inherit_bindings=False):  # its own keys come bef
             await self.run_action(f"screen.pane({self.app.back!r})")
 
 
-def place_of(view: TailView, *, live: bool) -> str:
-    """The position in a log: hidden lines where there is room, the search, following or lines below, the lines."""
-    parts = []
-    if view.file.hidden and not view.brief:
-        parts.append(f"{plural(view.file.hidden, 'MLPerf line')} hidden (z)")
-    if view.needle:
-        at = f"  line {view.match_line}" if view.match_line else "  not found" * view.not_found
-        parts.append(f"/{view.needle}{at}")
+def place_of(view: TailView, *, live: bool, width: int) -> str:
+    """The position in a log, as far as it fits: following or lines below, then the lines, then the hidden ones."""
     bottom = int(view.scroll_y) + view.size.height - 1
     below = view.file.last - view.file.number(bottom) if bottom + 1 < view.file.rows() else 0
-    if not view.follow and below:
-        parts.append(f"{plural(below, 'line')} below (end)")
-    elif live and view.follow:
-        parts.append("↓ following")
+    parts = ["↓ following"] if live and view.follow else []
+    parts += [f"{plural(below, 'line')} below (end)"] if below and not view.follow else []
     parts.append(plural(view.file.last, "line"))
-    return "   ".join(parts)
+    if view.file.hidden and not view.brief:
+        parts.append(f"{plural(view.file.hidden, 'MLPerf line')} hidden (z)")
+    while len(said := "   ".join(parts)) > width:
+        parts.pop()
+    return said
 
 
 def read_as(view: View, stream: Stream) -> dict[int, str]:
