@@ -153,6 +153,7 @@ def clock_span(seconds: float, *, like: float | None = None) -> str:
 
 
 def range_text(seconds: "Interval", like: float) -> str:
-    """The bounds of a time in the unit of the time `like`: ``0:50 to 0:58``, ``12:43 to 75:57``, ``about 1:13``."""
-    lo, hi = (clock_span(each, like=like) for each in (seconds.lo, seconds.hi))
+    """The bounds of a time in the unit of the time `like`: ``50 to 58``, ``12:43 to 75:57``, ``about 1:13``."""
+    bounds = (seconds.lo, seconds.hi)
+    lo, hi = (clock_span(each, like=like) if round(like) >= 60 else f"{round(each)}" for each in bounds)
     return f"about {lo}" if lo == hi else f"{lo} to {hi}"

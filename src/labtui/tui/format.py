@@ -69,7 +69,9 @@ def clock(at: float) -> str:
 
 
 def span_text(seconds: float) -> str:
-    """Seconds with a unit: ``0:58 min``, ``1:19 min``, ``1:02:03 h``."""
+    """Seconds with a unit: ``58 s``, ``1:19 min``, ``1:02:03 h``."""
+    if round(seconds) < 60:
+        return f"{round(seconds)} s"
     return f"{clock_span(seconds)} {'min' if round(seconds) < 3600 else 'h'}"
 
 
@@ -320,7 +322,7 @@ def in_epoch(line: RunLine, view: View) -> float:
 def time_left(line: RunLine, view: View) -> tuple[float | None, float, float]:
     """The seconds a running training needs, by its pace or as expected (None: unknown), and those its limit allows.
 
-    Also by how much its first epoch is late: that tells nothing of the rest, which is then what was left on time.
+    Also by how much its epoch is late: that tells nothing of the rest, which is then what was left on time.
     """
     run, passed, late = line.run, in_epoch(line, view), 0.0
     if line.word != RunPhase.RUNNING or "epochs" in run.spec.unknown or not run.spec.epochs:
@@ -336,8 +338,7 @@ def time_left(line: RunLine, view: View) -> tuple[float | None, float, float]:
         pace = counted or (run.epochs[-1].seconds if run.epochs else None)
         missing = max(0, run.spec.epochs - run.epochs_read)
         left = None if pace is None else pace.value * missing - min(pace.value, passed)
-        if pace is not None and passed > 2 * pace.value:  # nothing foretells its end but its limit
-            left = math.inf if most < math.inf else None
+        late = max(0.0, passed - 2 * pace.value) if pace is not None else 0.0
     elif not run.epochs:
         late = max(0.0, passed - usual.value)
         left = whole.value - passed + late

@@ -425,12 +425,13 @@ def _line_of(view: View, run: RunState, row: ResultRow | None, left_out: str) ->
     run, cause = _with_cause(view, run, submission)
     line = RunLine(run=run, submission=submission, cause=cause, row=row)
     left, most, late = words.time_left(line, view)
-    took, limited = words.time_taken(line, view), left is not None and most < left and not late
+    took, limited = words.time_taken(line, view), left is not None and most <= left
     left = most if limited else left
     done = run.epochs_read / run.spec.epochs if run.spec.epochs and "epochs" not in run.spec.unknown else 0.0
     if left is not None and took:
         done = (took - late) / (took - late + left)
-    timed = replace(line, left_s=None if late else left, to_limit=limited, took_s=took, share=min(1.0, done))
+    left = None if late and not limited else left
+    timed = replace(line, left_s=left, to_limit=limited, took_s=took, share=min(1.0, done))
     return replace(timed, why_not=_why_not(view, line, left_out))
 
 
