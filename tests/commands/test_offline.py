@@ -36,7 +36,7 @@ def test_an_empty_folder_answers_every_reading_verb(folder, command):
     assert [line.split('"')[3] for line in lines] == ["snapshot", "end"]
     assert "no run has been submitted yet" in command(["watch"]).err
     for words in (["log", "7"], ["cancel", "7"], ["hold", "7"]):
-        assert "run 7 in this lab folder.\n  hint: `labtui queue` lists them. Only" in command(words, 2).err
+        assert "run 7 in this lab folder.\n  hint: `labtui queue` lists them; for" in command(words, 2).err
     captured = command(["repair"])
     assert "epochs: 0" in captured.out and "labtui.db.old-" in captured.err and "No damage" in captured.err
     (folder.path / "lab.toml").write_text("edition = [")

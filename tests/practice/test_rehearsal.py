@@ -204,16 +204,12 @@ def test_what_nobody_foresaw_is_recorded_and_the_script_goes_on(lab):
     assert "\nnan 50000" in done.stdout and "\n10/10 - " in done.stdout and "(Empty Logs)" in done.stdout
 
 
-PUBLISHED = [
-    # network, GPUs, global batch, steps, seconds of the first epoch and of the others
+@pytest.mark.parametrize(("network", "gpus", "batch", "steps", "first", "steady"), [  # with a global batch
     *(("ResNet50V2", 0, 256, 196, 220, 215), ("ResNet50V2", 1, 256, 196, 24, 14.3)),
     *(("ResNet50V2", 1, 2048, 25, 29, 13.6), ("ResNet50V2", 2, 4096, 13, 31, 8.1)),
     *(("ResNet50V2", 4, 8192, 7, 47, 5.38), ("ResNet152V2", 1, 1024, 49, 63, 32.73)),
     *(("ResNet152V2", 2, 2048, 25, 76, 17.95), ("ResNet152V2", 4, 4096, 13, 126, 10.05)),
-]
-
-
-@pytest.mark.parametrize(("network", "gpus", "batch", "steps", "first", "steady"), PUBLISHED)
+])  # fmt: skip
 def test_published_epochs_come_out(network, gpus, batch, steps, first, steady):
     training = Training(network, gpus, batch)
     assert training.steps == steps

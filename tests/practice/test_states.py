@@ -1,6 +1,7 @@
 """Random histories of sbatch, scancel, failures, time: jobs only take transitions Slurm takes, limits always hold."""
 
 import contextlib
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import settings
@@ -210,14 +211,7 @@ class Cluster:
         self.runner = Runner()
         self.controller = Controller(practice_site(), self.runner)
         self.clock = PracticeClock(began=0.0, factor=1.0)
-        self.full_for = 0.0
-        self.dropped = 0
-
-    def fill_disk(self, seconds):
-        self.full_for = seconds
-
-    def drop_connections(self):
-        self.dropped += 1
+        self.fill_disk, self.drop_connections = Mock(), Mock()
 
     def submit(self, now, **options):
         options = {"cpus-per-task": "20", "gres": "gpu:1", "time": "60", **options}
@@ -225,8 +219,7 @@ class Cluster:
 
 
 def plan(cluster, name):
-    happened = []
-    made = IncidentPlan(cluster, [name], happened.append)
+    made = IncidentPlan(cluster, [name], (happened := []).append)
     made.happened = happened
     return made
 
@@ -253,7 +246,10 @@ def test_it_happens_once_at_its_moment_and_is_explained(name):
     for now in (1200.0, 1201.0, 1300.0):
         trouble.look(now)
     assert [note.name for note in trouble.happened] == [name] and len(trouble.happened[0].text) > 80
-    assert (cluster.dropped, cluster.full_for > 0) == (name == "drop", name == "quota")
+    assert (cluster.drop_connections.call_count, cluster.fill_disk.called) == (
+        name == "drop",
+        name == "quota",
+    )
 
 
 @pytest.mark.parametrize(("name", "options", "number", "line", "state"), [

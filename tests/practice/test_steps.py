@@ -30,6 +30,8 @@ def test_tasks_are_spread_over_the_nodes_of_the_job():
     assert planned("-N 2 -n 2", **nodes).nodes == ("as01r1b01", "as01r1b02")
     with pytest.raises(CommandError, match="More processors requested than permitted"):
         planned("-n 6 -c 5", **nodes)
+    assert planned("", SLURM_CPUS_PER_TASK="8").cpus_per_task is None, "not inherited from the job"
+    assert planned("", SRUN_CPUS_PER_TASK="2").cpus_per_task == 2
 
 
 def test_node_lists_are_written_and_read_as_slurm_does():
@@ -37,11 +39,6 @@ def test_node_lists_are_written_and_read_as_slurm_does():
     lists = {"as01r1b01": four[:1], "n[1-3]": ["n1", "n2", "n3"], "as01r1b[01-02,04,08]": four, "": []}
     for short, names in lists.items():
         assert (compress(names), expand(short)) == (short, names)
-
-
-def test_the_jobs_cpus_per_task_are_not_inherited_but_sruns_own_variable_is():
-    assert planned("", SLURM_CPUS_PER_TASK="8").cpus_per_task is None
-    assert planned("", SRUN_CPUS_PER_TASK="2").cpus_per_task == 2
 
 
 HEADER = b"#!/bin/bash\n#SBATCH -A nct_000 -q gp_training -n 2\n"

@@ -200,9 +200,7 @@ def test_the_student_names_the_model_whatever_script_and_log_call_it(bench):
         job_file_draft("a.slurm", two, answers={"model": "My Net"})
 
 
-@pytest.mark.parametrize(
-    ("output", "folder"), [("../outs/%j.log", "outs"), ("../%j/x.log", "100"), ("o/%j/x", "")]
-)
+@pytest.mark.parametrize(("output", "folder"), [("../o/%j.log", "o"), ("../%j/x", "100"), ("o/%j/x", "")])
 def test_a_job_without_a_log_names_the_folder_that_labtui_did_not_make(bench, output, folder):
     (found,) = run_own(bench, f"#SBATCH -o {output}\ntrue", b"", "FAILED").diagnosis
     there = only(bench).remote_dir

@@ -132,4 +132,4 @@ def test_fix_writes_what_the_doctor_found(student, tmp_path, capsys):
     assert {"gpu-job", "cpu-job"} <= set(checks), "both kinds of jobs that the lab has"
     assert checks["data"]["status"] == "warning" and "do not count" in checks["data"]["fix"]
     assert warning.startswith(said := checks["data"]["sentence"]) and "may not count" in warning
-    assert not box.done and box.missing == f"{said} Press D in labtui."
+    assert not box.done and box.missing == f"{said} See the doctor (D)."

@@ -80,10 +80,8 @@ def test_why_a_job_failed_is_told_within_five_seconds_of_its_end(bench):
 @pytest.mark.parametrize(("state", "kinds"), [("FAILED", ["missing-file"]), ("COMPLETED", [])])
 def test_a_job_that_fails_after_its_last_epoch_has_its_error_and_its_epochs(bench, state, kinds):
     run_one(bench, keras_log(40, 14, 14, 14, 14), b"FileNotFoundError: 'out/model.keras'\n", state)
-    assert ([found.kind for found in the_run(bench).diagnosis], the_run(bench).outcome) == (
-        kinds,
-        "completed",
-    )
+    assert [found.kind for found in the_run(bench).diagnosis] == kinds
+    assert the_run(bench).outcome == "completed"
 
 
 def test_a_job_that_fails_between_two_polls_is_seen_by_its_log_also_off_the_screen(bench):

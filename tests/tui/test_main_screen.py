@@ -42,6 +42,11 @@ async def test_the_name_of_the_lab_in_the_header_gives_way_only_as_needed(filled
             await until(pilot, lambda told=told: all(s in text_of(app).splitlines()[0] for s in told))
         await pilot.press("question_mark", "end")
         await until(pilot, lambda: "inside this program; its clock" in text_of(app))
+        checks, first = app.view.checks, app.view.checks["10.1"]
+        open_yet = replace(first, status="open", items=first.items[:-1])
+        app.main.view = replace(app.view, checks=checks | {"10.1": open_yet})
+        app.repaint()
+        await until(pilot, lambda: "Task 10.1 is done. Evidence: run 1" in text_of(app), "why")
 
 
 async def test_every_pane_stands_at_every_size(filled_session):

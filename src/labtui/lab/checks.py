@@ -344,13 +344,13 @@ def _check_data(ctx: _Context, _check: schema.DataCheck) -> Iterator[CheckItem]:
     elif gone:
         yield CheckItem(sentence, f"Not on the cluster: {', '.join(gone)}.")
     elif wrong := " ".join(filter(None, (status.remark for status in evidence.remote.values()))):
-        yield CheckItem(sentence, f"{wrong} Press D in labtui.")
+        yield CheckItem(sentence, f"{wrong} See the doctor (D).")
     elif evidence.remote:
         when = datetime.fromtimestamp(min(status.at for status in evidence.remote.values()), UTC)
         paths = ", ".join(map(from_home, evidence.remote))
         yield CheckItem(sentence, evidence=f"seen on the cluster on {when:%Y-%m-%d %H:%M UTC}: {paths}")
     else:
-        yield CheckItem(sentence, "Data and container: not looked for yet. Press D in labtui.")
+        yield CheckItem(sentence, "Data and container: not looked for yet. The doctor (D) looks.")
 
 
 def _reads_data(run: RunState, ctx: _Context) -> bool:

@@ -251,7 +251,9 @@ class LabApp(SanitizedApp[int]):
             self.view_model.watch_logs(self.view)
             for task, check in self.view.checks.items():
                 if check.done and task in before.checks and not before.checks[task].done:
-                    result = guidance.result_line(self.view) if task == self.view.task_id else ""
+                    new = [item.evidence for item in check.items if item not in before.checks[task].items]
+                    why = next((f"Evidence: {evidence}" for evidence in new if evidence), "")
+                    result = guidance.result_line(self.view) if task == self.view.task_id else why
                     self.notify(f"Task {task} is done.{result and f' {result}.'}", timeout=8)
 
     def _tick(self) -> None:
