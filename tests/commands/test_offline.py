@@ -129,9 +129,10 @@ def test_only_missing_runs_are_sent_and_all_again_where_that_is_said(folder, cap
     assert "hint: `labtui submit 10.6` submits those" in command(["submit", "10.7"], 2).err
     command(["submit", "10.6"], 2)
     assert "are done or under way.\n  hint: `labtui watch` follows" in command(["submit", "10.7"], 2).err
-    for answer, code in (("y", 0), ("n", 1)):
+    shows = ["submit", "10.5", "--show-commands"]
+    for arguments, answer, code in ((shows, "y", 0), (shows, "n", 1), (dry_run, "y", 1)):
         monkeypatch.setattr(sys, "stdin", TextTerminal(f"{answer}\n"))
-        assert main(dry_run) == code
+        assert main(arguments) == code, "a dry run asks nothing"
     with open_session(folder.path, start=False) as session:
         token, over = session.state.runs[3].token, {"slurm_state": "TIMEOUT"}
         session.feed(changes.accepted(token, "9"), observed(token, "9", JobPhase.SETTLING, **over))

@@ -24,6 +24,7 @@ from tests.session.small_job import SCRIPT, draft, make_lab
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.xdist_group("sbatch-dies")]
 
 FROZEN_S = 45.0
+SIGNALS = ("TERM", "SEGV", "KILL")
 """Longer than two questions to the queue wait for their answers."""
 
 
@@ -72,9 +73,6 @@ def assert_one_job(cluster: Cluster, session: Session, deadline_s: float = 800) 
     assert item.job is not None
     wait_until(lambda: token in cluster.jobs_by_token(), what="accounting to know")
     assert cluster.jobs_by_token()[token] == [item.job.job_id]
-
-
-SIGNALS = ("TERM", "SEGV", "KILL")
 
 
 def test_sbatch_ended_by_a_signal_is_neither_refused_nor_sent_twice(tmp_path, lab, cluster, student):

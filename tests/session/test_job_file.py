@@ -19,6 +19,8 @@ from tests.session.scripted import keras_log
 
 HEAD = "#!/bin/bash\n#SBATCH -A nct_345 -q acc_debug -t 00:30:00 -c 80 --gres=gpu:4\n"
 MN5 = load_profile("mn5")
+COMMAND = "python ResNet50.py --epochs 2 --batch_size 64 --n_gpus 2\n"
+OWN = HEAD.replace("acc_debug", "acc_training") + "#SBATCH -o %x.%j.out\n{}\n"
 
 
 @pytest.mark.parametrize(("directives", "logs"), [
@@ -54,9 +56,6 @@ def test_copies_of_logs_have_the_names_that_the_file_gives(bench, directives, co
         (bench.path / name).touch()
     assert segments_on_disk(bench.session.folder, item, "out") == [0, 2]
     assert {*copies} <= {*segments, item.mirror("err")}
-
-
-COMMAND = "python ResNet50.py --epochs 2 --batch_size 64 --n_gpus 2\n"
 
 
 @pytest.mark.parametrize(("text", "answers", "says"), [
@@ -156,9 +155,6 @@ def test_the_script_in_a_folder_is_sent_there_and_its_options_are_checked(tmp_pa
         found = preflight(ScriptContext(files, None, MN5, "nct_345", main="a.slurm"))
         said = next(f.effect for f in found if f.rule == "script-missing")
         assert f"{advice} src/ in the job file's folder or in scripts/" in said
-
-
-OWN = HEAD.replace("acc_debug", "acc_training") + "#SBATCH -o %x.%j.out\n{}\n"
 
 
 def run_own(bench, command, log, state="COMPLETED", **answers):

@@ -15,6 +15,7 @@ from tests.session.scripted import keras_log
 from tests.training_logs import samples
 
 NO_CUDA = "Could not find cuda drivers on your machine, GPU will not be used.\n"
+BANNER = b"Model ResNet50 4 GPUs\n"
 
 
 def the_run(bench: Bench):
@@ -44,9 +45,6 @@ def test_a_log_that_only_the_labs_own_pattern_reads_gives_the_runs_epochs(lab_pa
     assert the_run(bench).outcome == "completed" and the_run(bench).diagnosis == ()
     folder.save_settings(with_changes(folder.settings(), log_patterns=(pattern.replace("pass", "other"),)))
     bench.run(40, lambda: not the_run(bench).epochs)
-
-
-BANNER = b"Model ResNet50 4 GPUs\n"
 
 
 @pytest.mark.parametrize(("devices", "banner", "says"), [

@@ -9,6 +9,8 @@ from labtui.training_logs.reader import parse_log
 from tests.training_logs import samples
 from tests.training_logs.test_faults import joined
 
+CUDA = "I0000 00:00:1.2 1 cudart_stub.cc:31] Could not find cuda drivers on your machine, GPU will not be used.\n"
+
 
 def diagnose(data):
     return parse_log(data, stream="err").diagnosis
@@ -86,9 +88,6 @@ def test_a_cpu_job_finds_no_gpu_and_that_is_no_news(before):
     err = f"{before}{TEXTS['no-gpu'][1]}\n"
     assert joined(samples.banner("ResNet50", 0, 256) + "196/196 - 220s - loss: 2.0\n", err).diagnosis == ()
     assert [one.kind for one in diagnose(err.encode())] == ["no-gpu"]
-
-
-CUDA = "I0000 00:00:1.2 1 cudart_stub.cc:31] Could not find cuda drivers on your machine, GPU will not be used.\n"
 
 
 def test_hints_of_a_missing_gpu_give_way_to_what_says_more():

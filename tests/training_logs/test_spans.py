@@ -14,6 +14,9 @@ from labtui.training_logs.reader import parse_log
 from tests.training_logs import samples
 from tests.training_logs.samples import mllog, only_run
 
+COMMAND = "+ torchrun --nproc_per_node 1 train.py --batch_size 32\n"
+REHEARSED = (samples.LOGS / "hpc4ai-ch12-rehearsed.out").read_text(encoding="utf-8")
+
 
 def test_records_give_the_time_and_keras_what_it_prints():
     run = only_run(samples.MIXED)
@@ -109,9 +112,6 @@ class Script:
         return "".join(self.lines)
 
 
-COMMAND = "+ torchrun --nproc_per_node 1 train.py --batch_size 32\n"
-
-
 def test_one_process():
     script = Script(samples=12480, steps=390, batch=32, epochs=2)
     script.epoch(1, 12480, 159.7)
@@ -176,9 +176,6 @@ def test_integers_of_the_script_are_cut_off_not_rounded():
     run = only_run(script.end(344))
     assert run.throughput == Interval(344.5, 344.0, 345.0) and run.printed_rate == 344.0
     assert run.total_seconds == Interval(300.0, 300.0, 301.0)
-
-
-REHEARSED = (samples.LOGS / "hpc4ai-ch12-rehearsed.out").read_text(encoding="utf-8")
 
 
 def test_records_between_the_lines_tell_how_many_processes():

@@ -9,6 +9,7 @@ from tests.training_logs import samples
 from tests.training_logs.samples import mllog, runs_of
 
 KERAS = "Epoch 1/5\n25/25 - 29s - loss: 2.0 - 29s/epoch - 1s/step\nEpoch 2/5\n25/25 - 14s - loss: 2.0 - 14s/epoch - 544ms/step\n"
+BESIDE = "Epoch 1 took 5.5 s{} img/s"
 
 
 def test_records_that_stop_lend_nothing_to_what_follows():
@@ -52,9 +53,6 @@ def test_steps_that_are_called_samples_are_no_rate():
     assert half.tuning == (("mixed_precision", "fp16"),)
     died, fit = runs_of(head + KERAS)
     assert (len(died.epochs), len(fit.epochs), fit.batch_per_gpu, fit.images) == (0, 2, None, None)
-
-
-BESIDE = "Epoch 1 took 5.5 s{} img/s"
 
 
 @pytest.mark.parametrize(("line", "metrics"), [

@@ -209,7 +209,10 @@ async def test_the_words_of_a_panel_are_about_its_lines_and_equal_lines_are_one(
         samples = (replace(one, epoch=n, metrics={"learning_rate": first / n}) for n in range(1, 6))
         session.feed(*(changes.epoch(at, each) for each in samples))
     async with screens(session, "charts") as (app, pilot):
-        linear, naive = (f"Learning rates reach 0.1{most} and end at 0.02" for most in (" to 0.8", ""))
+        of = {"linear": " to 0.8", "naive": ""}
+        linear, naive = (
+            f"{name}: Learning rates reach 0.1{more} and end at 0.02" for name, more in of.items()
+        )
         await press(pilot, "5", then=lambda: text(app, "sentence").startswith(linear))
         await press(pilot, "m", then=lambda: text(app, "sentence") == naive)
         drawn = pane_of(app).query_one("#chart-training")

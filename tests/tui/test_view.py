@@ -241,6 +241,7 @@ def test_the_time_left_goes_down_inside_an_epoch_and_is_at_most_what_the_job_has
     shares = [replace(limited, now=NOW + later).runs[1].share for later in (1.0, 3.0, 4.0)]
     assert limited.runs[1].left_s == 4.0 and shares == [0.25, 0.75, 1.0], "the bar goes to the limit"
     assert state_text(limited, limited.runs[1], ROLES, 21).plain.endswith("  0:04 to limit")
+    assert state_text(limited, limited.runs[1], ROLES, 15).plain == "0:04 to limit", "no bar of few cells"
     past = replace(limited, now=NOW + 34)  # Slurm ends it a little later
     assert (title_remark(past), words.live_reason(past)) == (" for 0:34", "Run 1 is past its time limit.")
     for limit, warning in (102.0, ""), (100.5, "At this pace its time limit will end it in epoch 5 of 5."):
@@ -706,8 +707,9 @@ def test_a_run_that_ended_without_an_epoch_is_named_in_the_results():
     assert guidance.instead_of_chart(view).startswith("Run 4 is in no chart: no epoch time was read")
     assert "Not counted: no epoch time" in run_facts(view, view.runs[4], (), ROLES).plain
     two = in_epochs(NOW - 9, NOW, what=spec(gpus=2), outcome="completed", phase=RunPhase.DONE)
-    later = seen(LabState(runs={1: two, 2: one_run(2, phase=RunPhase.RUNNING, started=True)}))
-    assert guidance.instead_of_chart(later) == "Run 2 is running. The speedup comes with run 2 (one GPU)."
+    other = one_run(2, replace(spec(), extra_args=("--lr_policy", "naive")), phase=RunPhase.RUNNING)
+    later = seen(LabState(runs={1: two, 2: other, 3: one_run(3, phase=RunPhase.RUNNING, started=True)}))
+    assert guidance.instead_of_chart(later) == "Run 3 is running. The speedup comes with run 3 (one GPU)."
     assert not runs_pane.glance_chart(seen(later.state, task_id="10.7")).measured, "it compares others' runs"
 
 

@@ -77,7 +77,7 @@ def run_submit(args: argparse.Namespace) -> int:
     with OpenLab(args) as lab:
         drafts = _drafts(lab, args)
         if not args.again:
-            drafts = _missing_drafts(lab.session, drafts, ask=not args.yes)
+            drafts = _missing_drafts(lab.session, drafts, ask=not (args.yes or args.dry_run))
         return send(lab, args, drafts) if drafts else 1
 
 

@@ -51,15 +51,12 @@ def run_numbers(numbers: Sequence[object]) -> str:
 
 def join_names(names: Iterable[str]) -> str:
     """Names in a sentence: ``A and B``, ``A, naive; B, constant``, ``2 and 4 GPUs, naive``."""
-    told, end = list(names), ""
-    head = "".join("".join(told[:1]).rpartition(" · ")[:2])
-    head = head if all(name.startswith(head) for name in told) else ""
-    told = [name.removeprefix(head) for name in told]
-    sizes = [size for name in told if (size := re.fullmatch(r"(\d+) GPUs?(.*)", name))]
-    if len(sizes) == len(told) > 1 and len({size[2] for size in sizes}) == 1:
-        told, end = [size[1] for size in sizes], f" GPUs{sizes[0][2]}"
+    head, told, end = "", list(names), ""
+    sizes = [size for name in told if (size := re.fullmatch(r"(.* · |)(\d+) GPUs?(.*)", name))]
+    if len(sizes) == len(told) > 1 and len({(size[1], size[3]) for size in sizes}) == 1:
+        head, told, end = sizes[0][1], [size[2] for size in sizes], f" GPUs{sizes[0][3]}"
     if any(", " in name for name in told):
-        return head + "; ".join(told)
+        return "; ".join(told)
     return head + " and ".join(filter(None, (", ".join(told[:-1]), *told[-1:]))) + end
 
 

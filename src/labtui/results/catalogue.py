@@ -19,7 +19,7 @@ from labtui.results import measured, messages, scaling_charts
 from labtui.results.charts import ChartSpec, Look, Point, Series, interval_point, make_chart, slug, tell_apart
 from labtui.results.grouping import UNKNOWN, devices
 from labtui.results.measured import MeasuredRun, accuracy_curves, best_curve, grouped, policy, steady_samples
-from labtui.results.numbers import percent_text, round_epochs, tick_text
+from labtui.results.numbers import clean, percent_text, round_epochs, tick_text
 from labtui.results.rows import ResultRow, Results, with_rows, without_small
 from labtui.results.scaling import program_lines, scaling_lines
 from labtui.training_logs.gpu_sampler import GpuSample
@@ -60,14 +60,15 @@ def by_line(results: Results, *, marked: bool, sizes: Iterable[int] = ()) -> dic
 
 
 def _charts_of_line(results: Results, marked: bool, look: Look, short: str, sizes: Iterable[int]) -> Charts:
-    def looking(chart: ChartSpec) -> Iterator[Series]:
-        alone = len(chart.measured) == 1
-        for each in chart.series:
-            kept: dict[str, Any] = {"look": look, "short": short} if alone else {"hue": look.hue}
-            yield replace(each, **kept) if each.role == "measured" else each
+    def drawn(chart: ChartSpec) -> ChartSpec:
+        alone, said = len(chart.measured) == 1, chart.message
+        kept: dict[str, Any] = {"look": look, "short": short} if alone else {"hue": look.hue}
+        series = (replace(each, **kept) if each.role == "measured" else each for each in chart.series)
+        said = f"{clean(short)}: {said}" if said and clean(short) not in said else said
+        return replace(chart, series=tuple(series), message=said)
 
     charts = (specs.with_sizes(chart, sizes) for chart in catalogue(results) if bool(chart.mark) is marked)
-    return tuple(replace(chart, series=tuple(looking(chart))) for chart in charts)
+    return tuple(map(drawn, charts))
 
 
 def catalogue(results: Results, *, model: str | None = None, repeats: bool = False) -> tuple[ChartSpec, ...]:

@@ -401,10 +401,7 @@ def _rows_of_notes(rows: Iterable[ResultRow], *kinds: NoteKind) -> dict[str, lis
         for note in row.notes_about(*kinds) if kinds else row.notes:
             told.setdefault(note, {}).setdefault(clean(row.name), {})[row.devices] = None
 
-    return {
-        note: [f"{name} on {join_names(sizes)}" for name, sizes in names.items()]
-        for note, names in told.items()
-    }
+    return {note: [f"{name} on {join_names(at)}" for name, at in who.items()] for note, who in told.items()}
 
 
 def baseline_notes(rows: Iterable[ResultRow]) -> list[str]:

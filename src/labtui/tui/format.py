@@ -241,11 +241,10 @@ def start_words(job: JobView, view: View) -> str:
     return f"Slurm expects it to start in about {clock_span(wait)}." if wait > 0 else "It should start now."
 
 
-def live_reason(view: View) -> str:
+def live_reason(view: View, lines: Sequence[RunLine] | None = None) -> str:
     """Return a sentence like ``Run 3 has 0:09 left.``, ``Run 4 is queued. It should start now.``."""
-    training = [line for line in view.pending if line.word == RunPhase.RUNNING]
-    others = [line for line in view.pending if not line.cancelling]
-    first = (training or others or view.pending or (None,))[0]
+    pending = view.pending if lines is None else lines
+    first = min(pending, key=lambda line: (line.word != RunPhase.RUNNING, line.cancelling), default=None)
     if first is None:
         return ""
     if first.left_s == 0 and first.to_limit:
@@ -256,6 +255,13 @@ def live_reason(view: View) -> str:
     if first.word == RunPhase.QUEUED and first.job is not None and first.job.start_estimate:
         return f"Run {first.run_id} is queued. {start_words(first.job, view)}".rstrip()
     return f"Run {first.run_id} is {'being cancelled' if first.cancelling else first.word}."
+
+
+def pending_like_charted(view: View) -> list[RunLine]:
+    """The runs that have not ended of the networks and options that the view has results of."""
+    drawn = (view.runs[each.run_id].run.spec for row in view.charted for each in row.members if each.run_id)
+    alike = {(spec.model, spec.tuning) for spec in drawn}
+    return [line for line in view.pending if (line.run.spec.model, line.run.spec.tuning) in alike]
 
 
 def runs_told(view: View, items: Sequence[CheckItem]) -> list[tuple[str, str]]:

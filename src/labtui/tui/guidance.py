@@ -313,10 +313,11 @@ def instead_of_chart(view: View) -> str:
         if baseline := [line for line in failed_runs(view) if line.run.spec.n_gpus == 1]:
             return end_text(baseline[:1], "The one-GPU run")
         needs = why_no_speedup(view.charted) or "This chart needs runs on more than one size."
-        ones = [line.run_id for line in view.pending if line.run.spec.n_gpus == 1]
+        pending = words.pending_like_charted(view)
+        ones = [line.run_id for line in pending if line.run.spec.n_gpus == 1]
         if ones and needs == NO_ONE_GPU_RUN:
             needs = f"The speedup comes with run {ones[0]} (one GPU)."
-        return f"{words.live_reason(view)} {needs}".strip()
+        return f"{words.live_reason(view, pending)} {needs}".strip()
     planned = view.task.runs if view.task is not None else ()
     specs = [each.spec for each in planned or (line.run for line in view.lines)]
     if view.task is None or not specs:

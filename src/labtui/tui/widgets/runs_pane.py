@@ -34,9 +34,9 @@ from labtui.tui.widgets.selected_run import (
     layout,
 )
 
-MAX_BAR = 16
+MIN_BAR, MAX_BAR = 6, 16
 SHORT_STATE, MIN_STATE, MAX_STATE = 9, 15, 21
-"""The cells of a state: ``cancelled``, a short bar with the time left, or ``failed: out of memory``."""
+"""The cells of a state: ``cancelled``, the time left, a bar with it, or ``failed: out of memory``."""
 BESIDE_TABLE = 2 + plot.MIN_HEIGHT
 """The rows of a low screen that the table leaves: to the result's line and to the chart with its heading."""
 OPTIONAL = ("memory", "training", "cost", "efficiency", "rate")
@@ -96,8 +96,7 @@ class RunsPane(SelectedRunPane):
             return "40%" if self.has_class("-measured") else "50%"
         told = (f"{more}{notes_of(view)}".splitlines() for more in ("", "More: 9 above, 9 below.  "))
         notes = (sum(len(wrap(each, self.size.width)) for each in lines) for lines in told)
-        # without notes a row is blank
-        rows = [self.size.height - BESIDE_TABLE - max(1, each) for each in notes]
+        rows = [self.size.height - BESIDE_TABLE - max(1, each) for each in notes]  # without notes a blank one
         return max(3, rows[len(view.lines) >= rows[0]])
 
     # ------------------------------------------------------------------ the result
@@ -302,7 +301,9 @@ def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
         left = f"epoch {line.run.epochs_read + 1}"  # also of a run that takes longer than was expected
         if line.left_s or (line.left_s is not None and line.to_limit):
             left = f"{clock_span(line.left_s)} {'to limit' if line.to_limit else 'left'}"
-        cells = max(3, min(MAX_BAR, width - 2 - max(10, len(left))))
+        cells = min(MAX_BAR, width - 2 - max(10, len(left)))
+        if cells < MIN_BAR:
+            return ink(left, "bold")
         done = min(cells - (not line.to_limit), round(line.share * cells))  # full at the end only
         text = ink("━" * done, styles.busy).append("─" * (cells - done), styles.axis)
         return text.append(f"  {left}", "bold")
@@ -318,9 +319,7 @@ def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
     if line.took_s and not line.run.total_seconds and not told and (done or line.phase is RunPhase.CANCELLED):
         took = f" {'in' if done else 'after'} {clock_span(line.took_s)}"
         text.append(took if text.cell_len + len(took) <= width else "", styles.soft)
-    for said in told:
-        text.append(f", {said}", styles.warn)
-    return text
+    return text.append("".join(f", {said}" for said in told), styles.warn)
 
 
 # ------------------------------------------------------------------ sentences
