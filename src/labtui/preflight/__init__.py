@@ -25,11 +25,11 @@ def preflight(context: ScriptContext) -> tuple[Finding, ...]:
     once = list(dict.fromkeys(findings))  # a command in a loop is found in each iteration
     # a pasted character is the reason for a syntax error in the same file
     named = {f.file for f in once if f.rule in {pasted.PASTED, "broken-command", "crlf"}}
-    kept = [f for f in once if not (f.rule in {"python-syntax", "bash-syntax"} and f.file in named)]
     no_job = {
         f.file for f in once if f.rule == "shebang" and f.fix is None
     }  # then nothing else in it matters
-    kept = [f for f in kept if f.rule == "shebang" or f.file not in no_job]
+    once = [f for f in once if f.rule == "shebang" or f.file not in no_job]
+    kept = (f for f in once if not (f.rule in {"python-syntax", "bash-syntax"} and f.file in named))
     return tuple(sorted(kept, key=lambda f: (f.severity != "error", f.file, f.line, f.rule)))
 
 
