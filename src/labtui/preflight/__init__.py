@@ -25,9 +25,8 @@ def preflight(context: ScriptContext) -> tuple[Finding, ...]:
     once = list(dict.fromkeys(findings))  # a command in a loop is found in each iteration
     # a pasted character is the reason for a syntax error in the same file
     named = {f.file for f in once if f.rule in {pasted.PASTED, "broken-command", "crlf"}}
-    no_job = {
-        f.file for f in once if f.rule == "shebang" and f.fix is None
-    }  # then nothing else in it matters
+    # of a file that is no job script nothing else matters
+    no_job = {f.file for f in once if f.rule == "shebang" and f.fix is None}
     once = [f for f in once if f.rule == "shebang" or f.file not in no_job]
     kept = (f for f in once if not (f.rule in {"python-syntax", "bash-syntax"} and f.file in named))
     return tuple(sorted(kept, key=lambda f: (f.severity != "error", f.file, f.line, f.rule)))
