@@ -25,7 +25,8 @@ def shebang(_context: ScriptContext, job: JobScript) -> Iterator[Hit]:
 
     The kernel passes it to the shell as an argument. A script that names no shell is refused by sbatch.
     """
-    if not job.lines[0].startswith("#!") and not job.directives:
+    # one with a pasted dash is no directive yet
+    if not job.lines[0].startswith("#!") and "#SBATCH" not in job.text:
         yield Hit(1, "This is no job script (no #! line, no #SBATCH line): name the one that starts it.")
     match = _SHEBANG.match(job.lines[0].rstrip("\r"))
     if match is not None and not re.fullmatch(r"(?:\s+-[\w-]+)*\s*", match["rest"]):
