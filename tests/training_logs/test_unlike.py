@@ -62,6 +62,7 @@ def test_steps_that_are_called_samples_are_no_rate():
     *((BESIDE.format(text), {}) for text in (", -5", ", val 9", ", per GPU 9", ", 12k", " at 9 img/s per GPU, 1,2345")),
     *((f"Epoch 1 took 5.5 s, 9 img/s {text}", {}) for text in ("for each worker", "each", "(per GPU)")),
     *(("Epoch 1: 100%|###| 196/196 [00:31<00:00,  6.31it/s, loss=7,777.5]", {}), ("Epoch 1 | loss: 7.777,5 | time: 3 s", {})),
+    *(("Epoch 1/3 time 1.4 s loss 2.4 accuracy 0.1", {"loss": 2.4, "accuracy": 0.1}), ("Epoch 1 time 1.4 s loss 2.4, best loss 0.1 so far", {})),
 ])  # fmt: skip
 def test_the_metrics_of_a_line_with_their_units_and_no_part_of_a_number_or_another_rate(line, metrics):
     (run,) = runs_of(line + "\n")

@@ -102,7 +102,8 @@ def read_hand_written(text: str, *_: Any, alike: Alike) -> list[Said] | None:
     named = EXPRESSIONS["metric"].findall(rest[: found.start()])[:10]
     told = ((name.strip(" -"), value + ("%" if percent else "")) for name, value, percent in named)
     metrics = {name: value for name, value in told if name not in _KNOWN}
-    scores = {} if metrics else _scores(lower[: found.start()])
+    after = lower[found.end() :]
+    scores = {} if metrics else _scores(lower[: found.start()] + after * bool(_SUMMARY.match(after)))
     rates = filter(_is_bare, EXPRESSIONS["rate"].finditer(lower, found.end()))
     beside = next((one for one in rates if not EXPRESSIONS["one-gpu"].search(lower[: one.start()])), None)
     unit = "samples" if beside and beside["samples"] else "images"
