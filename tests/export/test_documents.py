@@ -438,3 +438,7 @@ def test_a_continued_slide_has_at_least_three_lines(tmp_path):
     code = next(words for *_, words in pdf_words(path) if any(word[4] == "NETWORK" for word in words))
     left = [min(word[0] for word in code if word[4] == name) for name in ("import", "NETWORK")]
     assert max(left) - min(left) < 1, "a line of code begins at its own column, whichever part begins with it"
+
+
+def test_a_text_is_as_wide_where_no_library_kerns_so_that_pages_break_alike_on_every_machine():
+    assert drawing.inches("AV") == pytest.approx(drawing.inches("A") + drawing.inches("V"))

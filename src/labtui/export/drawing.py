@@ -23,7 +23,7 @@ FONT = "Carlito"
 """Shipped with its licence (SIL Open Font Licence); it has the widths of Calibri, which PowerPoint uses."""
 FONTS = Path(str(files("labtui.export").joinpath("fonts")))
 FONT_FILES = sorted(FONTS.glob("*.ttf"))
-_FACE = ImageFont.truetype(FONT_FILES[-1], 100)
+_FACE = ImageFont.truetype(FONT_FILES[-1], 100, layout_engine=ImageFont.Layout.BASIC)  # kerns on no machine
 SERIES = ("#12406B", "#C2500A", "#26A282", "#8E5AA8", "#8A5A00", "#4C93CE")
 """By the hues of `results.charts`, networks first; distinct in grey and for colour-blind readers, too."""
 TONES = (0.0, 0.35, 0.5, 0.6)

@@ -66,7 +66,7 @@ def hand_in(contents: LabContents) -> Document:
 
 def _in_lines(title: str, size: float) -> str:
     """The title; where it takes two lines at this size in points, these are about as long."""
-    words, lines = title.split(" "), drawing.inches(title, 1.06 * size) / drawing.WIDTH
+    words, lines = title.split(" "), drawing.inches(title, 1.04 * size) / drawing.WIDTH
     if not 0.98 < lines < 1.7:
         return title
     at = min(range(len(words)), key=lambda at: abs(2 * len(" ".join(words[:at])) - len(title)))
