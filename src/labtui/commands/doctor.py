@@ -5,26 +5,24 @@ the cluster and logs in with it; `repair` rebuilds the database from its readabl
 mirrors.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import sys
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from labtui.cluster.local_files import expand_home
+from labtui.cluster.target import Overrides, public_half
 from labtui.commands import options, terminal
 from labtui.commands.terminal import TerminalPrompter, print_json, say
 from labtui.doctor.findings import SIGNS, Requirements, summary, worst_status
 from labtui.domain.errors import LabError, failure
-
-if TYPE_CHECKING:
-    from labtui.cluster.target import Overrides
-    from labtui.domain.profile import Profile
-    from labtui.session.folder import LabFolder
-
+from labtui.domain.profile import Profile
+from labtui.session import labs, opening
+from labtui.session.folder import LabFolder
+from labtui.session.lab_cluster import fix_check
+from labtui.session.session import Session
+from labtui.session.settings import Settings, load_profile, overrides_of, with_changes
 
 DEFAULT_PROFILE = "mn5"
 
@@ -41,7 +39,6 @@ def doctor_arguments(parser: argparse.ArgumentParser) -> None:
 def run_doctor(args: argparse.Namespace) -> int:
     """Run the checks, then print a summary and a table of them."""
     from labtui.doctor.examine import examine
-    from labtui.session.lab_cluster import fix_check
 
     profile, overrides, wanted, folder = chosen_cluster(args)
     checks = []
@@ -55,8 +52,6 @@ def run_doctor(args: argparse.Namespace) -> int:
             say(done)
             checks[-1] = replace(check, status="ok", sentence=done, fix="")
     if folder is not None and seen:  # the check of the set-up reads them
-        from labtui.session.session import Session
-
         with contextlib.suppress(LabError), Session.open(folder.path, start=False) as session:
             session.note_paths(seen)
     if args.json:
@@ -70,9 +65,6 @@ def run_doctor(args: argparse.Namespace) -> int:
 
 def chosen_cluster(args: argparse.Namespace) -> tuple[Profile, Overrides, Requirements, LabFolder | None]:
     """The cluster to check: the lab folder's settings, or those of a profile, overridden by the options."""
-    from labtui.session.labs import requirements_of
-    from labtui.session.settings import Settings, load_profile, overrides_of, with_changes
-
     folder = None if args.cluster and not args.folder else terminal.folder_here(args.folder)
     if folder is None and not args.cluster:
         say(f"There is no lab folder here, so the profile {DEFAULT_PROFILE} is checked (see --cluster).")
@@ -83,7 +75,7 @@ def chosen_cluster(args: argparse.Namespace) -> tuple[Profile, Overrides, Requir
     given = {"profile": args.cluster, **{key: getattr(args, key) for key in options.CONNECTION_KEYS}}
     settings = with_changes(settings, **{key: value for key, value in given.items() if value})
     profile = load_profile(settings.profile, folder.path if folder is not None else None)
-    return profile, overrides_of(settings), requirements_of(folder, settings, profile), folder
+    return profile, overrides_of(settings), labs.requirements_of(folder, settings, profile), folder
 
 
 def key_arguments(parser: argparse.ArgumentParser) -> None:
@@ -95,9 +87,7 @@ def key_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_key(args: argparse.Namespace) -> int:
     """Make the key unless it exists, send it, log in with it, and print what was done."""
-    from labtui.cluster.target import public_half
     from labtui.doctor.setup import AGENT_ADVICE, default_key, set_up_key
-    from labtui.session.settings import with_changes
 
     profile, overrides, _, folder = chosen_cluster(args)
     if profile.status == "practice":
@@ -143,9 +133,7 @@ repair_arguments = options.add_folder
 
 def run_repair(args: argparse.Namespace) -> int:
     """Rebuild the database; the old file is kept beside the new one."""
-    from labtui.session.opening import repair
-
-    report = repair(terminal.lab_folder(args.folder, args, writes=True))
+    report = opening.repair(terminal.lab_folder(args.folder, args, writes=True))
     if report.old_database is not None and not report.damaged:
         say("No damage was found in the database.")
     rebuilt = f"{report.rebuilt} rebuilt from the files beside job scripts"

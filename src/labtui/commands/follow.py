@@ -1,7 +1,5 @@
 """Following runs: `labtui log` prints a run's output, `labtui watch` reports events until all runs have ended."""
 
-from __future__ import annotations
-
 import argparse
 import codecs
 import sys
@@ -9,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -19,11 +17,12 @@ from labtui.domain import decode, terminal_text
 from labtui.domain.model import RunPhase, Stream
 from labtui.domain.run import mark_words, run_numbers
 from labtui.domain.state import OPEN, PENDING, LabState, LogState, RunState, SubmissionState
+from labtui.results import measured, numbers
+from labtui.session.notifications import Notifier
+from labtui.session.planning import run_of
 from labtui.slurm.states import end_reason, reason_words, waiting_reason
 from labtui.slurm.values import known_logs
-
-if TYPE_CHECKING:
-    from labtui.tui.view import View
+from labtui.tui.view import View
 
 
 def log_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,8 +41,6 @@ def log_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_log(args: argparse.Namespace) -> int:
     """Copy the mirror of a log to stdout: as it is into a pipe, sanitized on a terminal."""
-    from labtui.session.planning import run_of
-
     lab_folder(args.folder, args, writes=args.follow)
     with OpenLab(args, view_only=True, follows="log" if args.follow else "") as lab:
         record = run_of(lab.state, args.run)
@@ -135,9 +132,6 @@ def watch_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_watch(args: argparse.Namespace) -> int:
     """Print events until all runs have ended; return 1 if one that ended meanwhile was not completed."""
-    from labtui.session.notifications import Notifier
-    from labtui.tui.view import View
-
     with OpenLab(args, follows="watch") as lab:
         last = lab.state
         before = {token for token, item in last.submissions.items() if _is_read_to_the_end(last, item)}
@@ -240,8 +234,6 @@ def _news_of_submission(old: SubmissionState | None, new: SubmissionState) -> It
 def _news_of_run(
     old: RunState | None, new: RunState, state: LabState, names: Mapping[str, str]
 ) -> Iterator[News]:
-    from labtui.results import measured, numbers
-
     about = f"run {new.run_id}"
     name = f"{state.called(new, names).label}{mark_words(state.mark_of(new))}"
     epochs = old.epochs if old is not None else ()

@@ -1,11 +1,9 @@
 """Job files on the command line: `labtui lint`, and the options and previews that `labtui submit` shares with it."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import structs
 
@@ -13,22 +11,21 @@ from labtui.commands import options
 from labtui.commands.terminal import fields_of, folder_here, print_json, print_line, say
 from labtui.domain.errors import failure
 from labtui.domain.model import SubmissionDraft, plural
+from labtui.domain.profile import Profile
 from labtui.domain.terminal_text import range_text
 from labtui.domain.tuning import tuning_words
+from labtui.preflight import ScriptContext, fix_all, preflight, rules_table
+from labtui.preflight.findings import Finding, preview_fix
+from labtui.results.cost import hours_text
+from labtui.session import own_jobs, preview
+from labtui.session.folder import SHELL_SUFFIXES
+from labtui.session.settings import Settings, load_profile
+from labtui.slurm.batch_script import read_script
 from labtui.slurm.values import number
-
-if TYPE_CHECKING:
-    from labtui.domain.profile import Profile
-    from labtui.preflight.findings import Finding
-    from labtui.session.own_jobs import Answers
-    from labtui.session.preview import Preview
-    from labtui.session.settings import Settings
 
 
 def is_job_file(word: str) -> bool:
     """Whether a word of the command line is a job file: it has the suffix of one, or is the path of a file."""
-    from labtui.session.folder import SHELL_SUFFIXES
-
     return Path(word).suffix in SHELL_SUFFIXES or (("/" in word or "\\" in word) and Path(word).is_file())
 
 
@@ -38,7 +35,7 @@ def sbatch_options(args: argparse.Namespace) -> dict[str, str]:
     return {name: str(value) for name, value in given.items() if value}
 
 
-def answers_about_runs(args: argparse.Namespace) -> Answers:
+def answers_about_runs(args: argparse.Namespace) -> own_jobs.Answers:
     """What the options say about the runs of a job file.
 
     Raises:
@@ -52,11 +49,9 @@ def answers_about_runs(args: argparse.Namespace) -> Answers:
     return {name: value for name, value in said.items() if value is not None}
 
 
-def job_line(preview: Preview, names: Mapping[str, str]) -> str:
+def job_line(made: preview.Preview, names: Mapping[str, str]) -> str:
     """A job in one line: its runs, time limit, expected time and cost."""
-    from labtui.results.cost import hours_text
-
-    draft, seconds, hours = preview.draft, preview.seconds, preview.gpu_hours
+    draft, seconds, hours = made.draft, made.seconds, made.gpu_hours
     expected, cost = ", expected time not known", ""
     if seconds is not None:
         expected = f", expected {range_text(seconds, like=60)} min"  # minutes, as the limit
@@ -92,9 +87,9 @@ def runs_in_words(draft: SubmissionDraft, names: Mapping[str, str]) -> str:
     return "; ".join(parts)
 
 
-def errors_of(previews: Sequence[Preview]) -> list[Finding]:
+def errors_of(previews: Sequence[preview.Preview]) -> list[Finding]:
     """The findings that stop a submission."""
-    return [found for preview in previews for found in preview.findings if found.severity == "error"]
+    return [found for each in previews for found in each.findings if found.severity == "error"]
 
 
 def finding_line(found: Finding, folder: Path = Path()) -> str:
@@ -124,9 +119,6 @@ def lint_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_lint(args: argparse.Namespace) -> int:
     """Check each file together with the files beside it. Return 1 if there is an error."""
-    from labtui.preflight import rules_table
-    from labtui.session.settings import Settings, load_profile
-
     if args.rules:
         print(rules_table(), end="")
         return 0
@@ -158,10 +150,6 @@ def run_lint(args: argparse.Namespace) -> int:
 
 def _lint(path: Path, profile: Profile, settings: Settings, args: argparse.Namespace) -> tuple[Finding, ...]:
     """The findings of one file; with `--fix`, those that remain after the fixes."""
-    from labtui.preflight import ScriptContext, findings, fix_all, preflight
-    from labtui.session import own_jobs, preview
-    from labtui.slurm.batch_script import read_script
-
     files = own_jobs.with_files_beside(path)
     # A job file in a lab folder is sent together with scripts/, and its folders are made on the cluster.
     if folder := folder_here(args.folder, path.resolve().parent):
@@ -184,7 +172,7 @@ def _lint(path: Path, profile: Profile, settings: Settings, args: argparse.Names
     if args.diff:
         for item in found:
             if item.fix is not None and item.fix.file in files:
-                print(findings.preview_fix(files[item.fix.file].decode("utf-8", "surrogateescape"), item.fix))
+                print(preview_fix(files[item.fix.file].decode("utf-8", "surrogateescape"), item.fix))
     for times in range(8 if args.fix else 0):  # a fix may reveal another finding
         changed = fix_all(files, found)
         if changed == files:

@@ -1,30 +1,31 @@
 """Commands about jobs: `labtui queue` shows them; `cancel`, `hold`, `release` and `retry` act on runs."""
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from labtui.commands import options, terminal
+from labtui.commands import options, submit, terminal
 from labtui.commands.terminal import OpenLab, fields_of, print_json, print_table, run_row, say, say_error
 from labtui.domain import model, tuning
 from labtui.domain.errors import LabError, NotTrusted, failure
+from labtui.domain.profile import Profile
 from labtui.domain.run import MARKS, run_numbers
 from labtui.domain.state import UNANSWERED, LabState, SubmissionState
+from labtui.results.cost import lab_cost
 from labtui.results.numbers import ABSENT
+from labtui.session.own_jobs import batch_file
+from labtui.session.planning import known_runs, retry_after, run_of
+from labtui.session.preview import commands_of_cancel
 from labtui.slurm.job_evidence import live_jobs, without_outcome
 from labtui.slurm.states import end_reason, reason_words, waiting_reason
-
-if TYPE_CHECKING:
-    from labtui.domain.profile import Profile
-    from labtui.tui.view import RunLine, View
-
+from labtui.tui.format import job_grid, limit_warning
+from labtui.tui.guidance import remedy, success_text
+from labtui.tui.view import ENDED_BADLY, RunLine, View
 
 LOOK_UP_S = 10.0
 """How long to wait for Slurm's answer to what was submitted."""
@@ -43,10 +44,6 @@ def queue_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_queue(args: argparse.Namespace) -> int:
     """Read the queue once if it may have changed a job, then print."""
-    from labtui.results.cost import lab_cost
-    from labtui.tui.format import job_grid
-    from labtui.tui.view import ENDED_BADLY, View
-
     try:
         terminal.lab_folder(args.folder, args, writes=not args.offline)
     except NotTrusted as why:
@@ -98,8 +95,6 @@ def _refresh(lab: OpenLab, *, all_jobs: bool) -> None:
 
 
 def _row(view: View, line: RunLine, profile: Profile, served: bool) -> dict[str, Any]:
-    from labtui.tui.format import limit_warning
-
     state, run = view.state, line.run
     submission = state.submissions[run.token]
     sent = fields_of(submission, "token status job_file held accepted")
@@ -151,9 +146,6 @@ def _cause_and_advice(view: View, line: RunLine) -> tuple[str, str]:
 
     After a time limit, GPU memory that ran out, and a process that was lost, what to do stands in place of the cause.
     """
-    from labtui.session.own_jobs import batch_file
-    from labtui.tui.guidance import remedy
-
     run, again = line.run, remedy(view, line)
     if line.submission is not None and line.submission.status is model.SubmissionStatus.REFUSED:
         return line.submission.sentence, again.reason
@@ -213,8 +205,6 @@ def run_cancel(args: argparse.Namespace) -> int:
 
 def _open_runs(lab: OpenLab, numbers: Iterable[int], what: str) -> dict[str, list[int]]:
     """The runs with these numbers, by the token of their job; of those that are over that is said."""
-    from labtui.session.planning import run_of
-
     found: dict[str, list[int]] = {}
     for run in [run_of(lab.state, number) for number in numbers]:
         job = lab.state.submissions[run.token]
@@ -254,8 +244,6 @@ def _cancel_jobs(args: argparse.Namespace) -> int:
 
 def _show_cancel_commands(lab: OpenLab, args: argparse.Namespace, runs: Iterable[int]) -> int:
     """Print the commands that cancel by hand. A run that was not sent has none, which is said instead."""
-    from labtui.session.preview import commands_of_cancel
-
     what = "cancelling" if args.after is None else "ending"
     groups = []
     for number in runs:
@@ -296,8 +284,6 @@ run_hold, run_release = partial(_hold, held=True), partial(_hold, held=False)
 
 def retry_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run, and what to do differently."""
-    from labtui.commands.submit import add_sending_arguments
-
     parser.epilog = (
         "A run that its time limit ended gets at least twice the time, as far as the queue allows; after one that "
         "ran out of GPU memory, all sizes are planned with a smaller batch. Any other is submitted as it was."
@@ -307,16 +293,11 @@ def retry_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--same", action="store_true", help="keep the settings, however the run ended")
     parser.add_argument("--time", type=options.count, metavar="MINUTES", help="with this time limit")
     options.add_folder(parser)
-    add_sending_arguments(parser)
+    submit.add_sending_arguments(parser)
 
 
 def run_retry(args: argparse.Namespace) -> int:
     """Plan the run again, then check, ask and submit as `labtui submit` does."""
-    from labtui.commands.submit import send
-    from labtui.session.planning import known_runs, retry_after
-    from labtui.tui.guidance import success_text
-    from labtui.tui.view import View
-
     with OpenLab(args) as lab:
         proposal = retry_after(lab.session, args.run, same=args.same, minutes=args.time)
         view = View.of(lab.session)
@@ -329,4 +310,4 @@ def run_retry(args: argparse.Namespace) -> int:
         for other in known_runs(lab.session, lab.state.runs[args.run].task_id, proposal.drafts).values():
             if other.outcome is None:
                 raise failure("same-waits", run=other.run_id, word=view.runs[other.run_id].word)
-        return send(lab, args, list(proposal.drafts), proposal.sentence)
+        return submit.send(lab, args, list(proposal.drafts), proposal.sentence)

@@ -15,16 +15,22 @@ from labtui.commands import options, terminal
 from labtui.commands.terminal import print_json, print_line, print_wrapped, say
 from labtui.domain import model, run
 from labtui.domain.errors import LabError, UsageError, failure
+from labtui.domain.profile import DATA_FOLDER, Profile
 from labtui.domain.terminal_text import printable
+from labtui.lab.checks import TaskCheck, progress
+from labtui.lab.edition import Edition
+from labtui.lab.plan import task_of
+from labtui.preflight.pasted import is_no_account
+from labtui.results.cost import lab_cost
+from labtui.session import lab_cluster, labs
+from labtui.session.folder import LabFolder, refuse_lab_folder
+from labtui.session.settings import Settings, cluster_user, load_profile, profile_of_host, with_changes
+from labtui.slurm.job_script import render
+from labtui.slurm.site_profile import Choices, SiteQuestion
+from labtui.tui.view import TaskLine, View
 
 if TYPE_CHECKING:
     from labtui.doctor.setup import SiteSetup
-    from labtui.domain.profile import Profile
-    from labtui.lab.checks import TaskCheck
-    from labtui.lab.edition import Edition
-    from labtui.session.settings import Settings
-    from labtui.slurm.site_profile import Choices, SiteQuestion
-    from labtui.tui.view import TaskLine
 
 
 def init_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,10 +49,6 @@ def init_arguments(parser: argparse.ArgumentParser) -> None:
 def run_init(args: argparse.Namespace) -> int:
     """Make the folder and say what to do next."""
     from labtui.doctor.setup import PROFILE_FILE
-    from labtui.preflight.pasted import is_no_account
-    from labtui.session import lab_cluster, labs
-    from labtui.session.folder import LabFolder
-    from labtui.session.settings import Settings, cluster_user, load_profile, profile_of_host, with_changes
 
     if not args.lab:
         raise failure("name-lab", known=", ".join(item.id for item in labs.list_editions()))
@@ -80,11 +82,9 @@ def run_init(args: argparse.Namespace) -> int:
 def _faults(settings: Settings, profile: Profile) -> Iterator[LabError]:
     """What can be seen to be wrong or missing in the settings without the network."""
     from labtui.cluster.target import is_here
-    from labtui.session.lab_cluster import check_settings
-    from labtui.slurm.job_script import render
 
     try:
-        check_settings(settings, profile)
+        lab_cluster.check_settings(settings, profile)
     except LabError as error:
         yield error
     try:
@@ -108,11 +108,7 @@ def id_or_path(name: str) -> str:
 def _ask_cluster(args: argparse.Namespace, settings: Settings, edition: Edition) -> SiteSetup:
     """Read the site's settings from the cluster, and ask the student for what the lab needs and it cannot tell."""
     from labtui.doctor.setup import set_up_site
-    from labtui.domain.profile import DATA_FOLDER
-    from labtui.session import lab_cluster, labs
-    from labtui.session.folder import refuse_lab_folder
-    from labtui.session.settings import list_profiles, load_profile
-    from labtui.slurm.site_profile import Choices
+    from labtui.session.settings import list_profiles
 
     if not args.host:
         raise failure("name-cluster", known=", ".join(list_profiles()))
@@ -161,11 +157,6 @@ def check_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_check(args: argparse.Namespace) -> int:
     """Check tasks by the evidence in the folder, without the cluster; return 1 if one of them is not done."""
-    from labtui.lab.checks import progress
-    from labtui.lab.plan import task_of
-    from labtui.results.cost import lab_cost
-    from labtui.tui.view import View
-
     with terminal.OpenLab(args, view_only=True) as lab:
         edition = lab.session.edition
         task_ids = [task_of(edition, name).id for name in args.task] or [task.id for task in edition.tasks]
@@ -218,11 +209,9 @@ def labs_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_labs(args: argparse.Namespace) -> int:
     """List editions or the tasks of some, or check files."""
-    from labtui.session.labs import list_editions, load_edition
-
     if args.names[:1] == ["check"]:
         return _check(args)
-    entries = list(map(load_edition, args.names)) or list_editions()
+    entries = list(map(labs.load_edition, args.names)) or labs.list_editions()
     if args.json:
         rows = [{"id": e.id, "title": e.title, "term": e.term, "tasks": len(e.tasks)} for e in entries]
         print_json({"labs": rows})
@@ -255,10 +244,8 @@ def _check(args: argparse.Namespace) -> int:
 
 def _checked(path: Path) -> dict[str, Any]:
     """Check one file and return the result as a JSON object."""
-    from labtui.session.labs import read_edition_file
-
     try:
-        edition = read_edition_file(path)
+        edition = labs.read_edition_file(path)
     except LabError as error:
         line = getattr(error, "line", None)
         return {"file": str(path), "ok": False, "line": line, "sentence": error.sentence, "hint": error.hint}

@@ -5,8 +5,6 @@ a file cannot be read, stderr says why, the rest is still reported, and the exit
 efficiency. `export` takes a folder only.
 """
 
-from __future__ import annotations
-
 import argparse
 import functools
 import re
@@ -15,23 +13,24 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
+from labtui import export
 from labtui.commands import options, parse
 from labtui.commands.terminal import lab_folder, print_json, say, say_error, window_width
 from labtui.domain.errors import LabError, UsageError, failure, os_errors
+from labtui.export.contents import SAMPLER_END, Measurements, measurements_of, samples_beside, small_notes
+from labtui.lab import plan, run_choice
 from labtui.results import grouping, measured
 from labtui.results.report import loss_json, losses_text, report_text, short_report
+from labtui.results.rows import ResultRow
 from labtui.results.scaling import SLOWER_STEPS, lost_efficiency, scaling_lines
+from labtui.session import labs, opening
+from labtui.session.folder import LabFolder
+from labtui.session.settings import SETTINGS_FILE
 from labtui.training_logs.gpu_sampler import clocks
-
-if TYPE_CHECKING:
-    from labtui.export.contents import Measurements
-    from labtui.results.rows import ResultRow
-    from labtui.session.folder import LabFolder
-
 
 _WHERE = "Go to your lab folder, or name it with --folder DIR; or name log files: FILE..."
 _NO_RUN = "No run has been read yet: `labtui queue` lists those that were submitted."
@@ -80,9 +79,6 @@ def run_results(args: argparse.Namespace) -> int:
 
 def measure_files(paths: Sequence[str], patterns: Sequence[str] = (), lab: str = "") -> Measurements:
     """The runs of training logs, and the times of a lab's programs; stderr says what cannot be read."""
-    from labtui.export.contents import SAMPLER_END, Measurements, samples_beside
-    from labtui.session.labs import load_edition
-
     each = {path if path == "-" else str(Path(path).resolve()): path for path in paths}  # each log once
     samplers = [path for path in each.values() if path.endswith(SAMPLER_END) and Path(path).is_file()]
     # each .err is read with its .out
@@ -99,7 +95,7 @@ def measure_files(paths: Sequence[str], patterns: Sequence[str] = (), lab: str =
     return Measurements(
         runs=runs,
         samples={run.source: samples_beside(run.source) for run in runs},
-        names=load_edition(lab).names if lab else {},
+        names=labs.load_edition(lab).names if lab else {},
         unread=any(one.error is not None for one in files),
     )
 
@@ -117,8 +113,6 @@ def _measurements(args: argparse.Namespace, *, writes: bool = False) -> tuple[La
         UsageError: there is no such folder, or both a folder and files are given.
         NotTrusted: a command that `writes` into it is not allowed to.
     """
-    from labtui.session.settings import SETTINGS_FILE
-
     files, task_id = args.files, ""
     if len(files) == 1 and re.fullmatch(r"\d+(\.\d+)?", files[0]) and not Path(files[0]).exists():
         files, task_id = [], files[0]
@@ -143,10 +137,6 @@ def measure_folder(folder: LabFolder, task_id: str) -> Measurements:
     Raises:
         LabError: there is no such task.
     """
-    from labtui.export.contents import measurements_of
-    from labtui.lab import plan, run_choice
-    from labtui.session import labs, opening
-
     if (problem := opening.disk_problem(folder)) is not None:
         say_error(problem)
     edition = None
@@ -235,12 +225,10 @@ def formats_of(text: str, known: tuple[str, ...] = ("png", "svg", "pdf")) -> tup
 
 def run_plot(args: argparse.Namespace) -> int:
     """Draw the charts and print their paths; return 1 if there is nothing to draw yet, 2 if a file is unreadable."""
-    from labtui.export import contents, drawings, lab_plots, write_files
-
     folder, given = _measurements(args, writes=not args.out)
     results = given.named(given.results(args.images))
-    charts = lab_plots(given, results)
-    for note in (notes := contents.small_notes(results)):
+    charts = export.lab_plots(given, results)
+    for note in (notes := small_notes(results)):
         say(f"note: {note}")
     if not charts:
         if not notes and (given.runs or not given.unread):
@@ -248,7 +236,7 @@ def run_plot(args: argparse.Namespace) -> int:
         return 2 if given.unread else 1
     inside = folder if not args.out else None
     place = inside.plots if inside else _out_folder(args.out or ".")
-    written = write_files(drawings(charts, args.format), place, inside.path if inside else None)
+    written = export.write_files(export.drawings(charts, args.format), place, inside.path if inside else None)
     print("\n".join(map(str, written)))
     return 2 if given.unread else 0
 
@@ -277,16 +265,13 @@ def export_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_export(args: argparse.Namespace) -> int:
     """Write the files and print their paths, of charts only how many; notes go to stderr."""
-    from labtui.export import export_lab
-    from labtui.session.opening import disk_problem
-
     began = time.monotonic()
     folder = lab_folder(args.folder, args, writes=not args.out)
-    if (problem := disk_problem(folder)) is not None:
+    if (problem := opening.disk_problem(folder)) is not None:
         say_error(problem)
     say("Writing tables, plots and slides ...")
     where: dict[str, Any] = {"out": _out_folder(args.out) if args.out else None, "plots": not args.no_plots}
-    report = export_lab(folder.path, formats=args.deck, reports=args.report, told=say, **where)
+    report = export.export_lab(folder.path, formats=args.deck, reports=args.report, told=say, **where)
     for note in report.notes:
         say(f"note: {note}")
     if args.json:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 from labtui.cluster.local_files import expand_home
 from labtui.commands import options, terminal
 from labtui.domain.errors import failure
+from labtui.session.folder import LabFolder
+from labtui.session.settings import SETTINGS_FILE, Settings, forget_trust, read_settings, trust, with_changes
 
 if TYPE_CHECKING:
     import argparse
@@ -69,8 +71,6 @@ def require_screen(hint: str) -> None:
 
 def _named_folder(named: str | None) -> Path | None:
     """The path of the lab folder, or None if it has to be made. Raises UsageError if it cannot be made there."""
-    from labtui.session.settings import SETTINGS_FILE
-
     if named is None:
         here = terminal.folder_here(None)
         return here.path if here is not None else None
@@ -135,8 +135,6 @@ def _keep_copy(folder: Path, place: Path) -> None:
     """Copy the lab folder of a practice session, which ends with its cluster, to `place`, and trust the copy."""
     import shutil
 
-    from labtui.session.folder import LabFolder
-    from labtui.session.settings import trust
     from labtui.session.store import Store
 
     database = LabFolder.open(folder).database_path
@@ -170,7 +168,6 @@ def run_practice(args: argparse.Namespace) -> int:
     """Start the cluster, then the screens on it (or wait, with ``--serve``)."""
     from labtui.practice.cluster import DEFAULT_FACTOR, PracticeCluster
     from labtui.practice.incidents import INCIDENTS, IncidentPlan, choose
-    from labtui.session.settings import forget_trust
 
     if args.list:
         for name, incident in INCIDENTS.items():
@@ -230,7 +227,6 @@ def _check_keep_folder(path: Path, args: argparse.Namespace) -> None:
         NotTrusted: the folder came from somebody else, and its jobs would run on this computer.
     """
     from labtui.practice.layout import Layout
-    from labtui.session.settings import SETTINGS_FILE, read_settings
 
     if not path.exists() or not any(path.iterdir()):
         return
@@ -244,9 +240,7 @@ def _check_keep_folder(path: Path, args: argparse.Namespace) -> None:
 def _prepare_lab_folder(args: argparse.Namespace, cluster: PracticeCluster) -> Path:
     """Make the lab folder, or update its settings to this cluster's port and keys; return its path."""
     from labtui.commands.lab_folders import id_or_path
-    from labtui.session.folder import LabFolder
     from labtui.session.labs import load_edition
-    from labtui.session.settings import SETTINGS_FILE, Settings, with_changes
 
     path = expand_home(args.keep) / "lab" if args.keep else cluster.layout.root / "lab"
     folder = LabFolder.open(path) if (path / SETTINGS_FILE).exists() else None

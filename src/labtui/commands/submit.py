@@ -3,14 +3,12 @@
 A dry run does the same except for sending.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -24,14 +22,15 @@ from labtui.domain.state import UNANSWERED, LabState
 from labtui.domain.terminal_text import printable
 from labtui.lab.plan import CONTROLS, PlanOverrides, drafts_from, task_of
 from labtui.lab.plan_table import control_rows, rows_of, split_options
-from labtui.preflight.findings import overridden
+from labtui.preflight.findings import Finding, overridden
+from labtui.session.own_jobs import own_draft
+from labtui.session.planning import batch_warnings, known_runs
+from labtui.session.preview import Preview, commands_of_draft
+from labtui.session.session import Session
+from labtui.session.submitter import SILENT_SENTENCE
 from labtui.slurm import states, values
-
-if TYPE_CHECKING:
-    from labtui.preflight.findings import Finding
-    from labtui.session.preview import Preview
-    from labtui.session.session import Session
-    from labtui.slurm.job_control import SbatchAnswer
+from labtui.slurm.job_control import SbatchAnswer
+from labtui.tui.view import View
 
 _UNKNOWN_LIMIT_S = 400.0
 """How long the command looks up an unanswered submission before it leaves that to the next session."""
@@ -83,9 +82,6 @@ def run_submit(args: argparse.Namespace) -> int:
 
 def send(lab: OpenLab, args: argparse.Namespace, drafts: list[SubmissionDraft], sentence: str = "") -> int:
     """Show, check, confirm and submit drafts; `sentence` explains drafts that differ from a task's plan."""
-    from labtui.session.planning import batch_warnings
-    from labtui.session.preview import commands_of_draft
-
     if args.show_commands:
         groups = [(draft.job_name, commands_of_draft(lab.session, draft)) for draft in drafts]
         return terminal.print_commands(groups, as_json=args.json)
@@ -175,17 +171,12 @@ def _drafts(lab: OpenLab, args: argparse.Namespace) -> list[SubmissionDraft]:
 
 def _lacks_runs(session: Session, task_id: str) -> bool:
     """Whether a task plans a run that is neither done nor under way."""
-    from labtui.session.planning import known_runs
-
     drafts = session.drafts(task_id)
     return not known_runs(session, task_id, drafts).keys() >= {run for draft in drafts for run in draft.runs}
 
 
 def _missing_drafts(session: Session, drafts: list[SubmissionDraft], *, ask: bool) -> list[SubmissionDraft]:
     """The drafts without the runs that are done or under way; if all are, all drafts if the student says so."""
-    from labtui.session.planning import known_runs
-    from labtui.tui.view import View
-
     done = known_runs(session, drafts[0].task_id, drafts)
     if not done:
         return drafts
@@ -205,8 +196,6 @@ def _missing_drafts(session: Session, drafts: list[SubmissionDraft], *, ask: boo
 
 def _own_draft(lab: OpenLab, args: argparse.Namespace) -> SubmissionDraft:
     """The draft of a job file. What neither the file nor an option tells about its runs comes from the log later."""
-    from labtui.session.own_jobs import own_draft
-
     for name in ("form", "script_args", "control"):
         if getattr(args, name):
             raise failure("not-with-job-file", option=name.replace("_", "-"))
@@ -328,8 +317,6 @@ def _submit(
 
 def _news(state: LabState, tokens: list[str], *, wait: bool) -> list[str]:
     """What to say meanwhile: a look-up has found no job yet; and what is wrong, as `wait` may take long."""
-    from labtui.session.submitter import SILENT_SENTENCE
-
     sentences = (state.submissions[token].sentence for token in tokens)
     problems = [line for each in state.problems if wait for line in terminal.error_lines(each)]
     return [each for each in sentences if each.endswith(SILENT_SENTENCE)] + problems

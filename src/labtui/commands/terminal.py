@@ -16,14 +16,16 @@ from typing import TYPE_CHECKING, Any, TextIO
 import msgspec
 from msgspec.structs import replace
 
+from labtui.cluster.local_files import expand_home
 from labtui.domain import decode, model
 from labtui.domain.errors import ConnectionLost, LabError, LoginRefused, NotWritable, UsageError, failure
 from labtui.domain.state import QUEUE_KEY, LabState, Problem, RunState
 from labtui.domain.terminal_text import fitted_lines, printable
+from labtui.session.folder import LabFolder, find_folder
+from labtui.session.settings import check_trust, known_record, load_named, trust
 
 if TYPE_CHECKING:
     from labtui.cluster.target import LoginQuestion
-    from labtui.session.folder import LabFolder
     from labtui.session.preview import ManualCommands
     from labtui.session.session import Session
     from labtui.tui.view import View
@@ -156,9 +158,7 @@ def ask_trust(folder: Path, *, given: bool) -> LabError | None:
     `given` is ``--trust``, the answer yes. Without it and without a terminal the folder stays untrusted. Raises
     LabError if its settings or profile cannot be read.
     """
-    from labtui.cluster.local_files import expand_home
     from labtui.session.opening import effects_of_trust, forget_readings
-    from labtui.session.settings import check_trust, known_record, load_named, trust
 
     folder = expand_home(folder).resolve()
     why = check_trust(folder)
@@ -189,8 +189,6 @@ def lab_folder(named: str | Path | None, args: argparse.Namespace, *, writes: bo
 
     Raises UsageError if there is none, NotTrusted if the user does not trust it.
     """
-    from labtui.session.folder import LabFolder, find_folder
-
     folder = LabFolder.open(find_folder(named or "."))
     if writes or args.trust:
         require_trust(folder.path, args)
@@ -199,8 +197,6 @@ def lab_folder(named: str | Path | None, args: argparse.Namespace, *, writes: bo
 
 def folder_here(named: str | None, start: Path = Path()) -> LabFolder | None:
     """The lab folder `named`, else the one at `start` or above it, or None. Raises UsageError if `named` is not one."""
-    from labtui.session.folder import LabFolder, find_folder
-
     try:
         return LabFolder.open(find_folder(named or start))
     except UsageError:
