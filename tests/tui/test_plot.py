@@ -193,8 +193,6 @@ def test_what_still_runs_is_hollow_and_so_far_and_the_cursor_has_a_mark_and_a_li
     tops = [replace(chart({1: y}, {2: 9.0}), unit="s") for y in range(250, 280, 4)]
     assert {len(dots_of(cells_of(each, 60, 8), "blue")) for each in tops} == {12}, "in the top row"
     assert list(map(len, dots)) == [12, 8] and len(set(map(statistics.fmean, dots))) == 1, "a ring"
-    dense = Series(name="net", points=tuple(Point(x=x, y=5.0, live=True) for x in range(60)))
-    assert len(marks_of(replace(epochs, series=(dense,)))) == 1, "the last alone: rings would cover the line"
     first = Series(name="net", points=(Point(x=1, y=663.0, hollow=True, live=True),))
     alone = "".join(rows_of(replace(chart({1: 1.0}), unit="s", series=(first,))))
     assert re.search(r"[⠁-⣿] \(663 s\) warm-up", alone), "no result, beside its mark"
@@ -210,8 +208,26 @@ def test_what_still_runs_is_hollow_and_so_far_and_the_cursor_has_a_mark_and_a_li
     two = replace(chart({1: 5.0, 2: 6.0}, {1: 4.0, 2: 4.5}, live=True), unit="s", x_axis="epochs")
     two = replace(two, series=(two.series[0], replace(two.series[1], short="a much longer name")))
     assert "○ net0  so far " in "".join(rows_of(two)), "no hole as wide as the longer name"
+    for (x, y), lines in itertools.product({1: 1.0, 2: 1.68, 4: 2.53}.items(), (1, 2, 3)):
+        several = ({1: share, 2: 1.68 * share, 4: 2.53 * share} for share in (1, 0.8, 0.6)[:lines])
+        cells = sorted(cells_of(chart(*several), 86, 25, Cursor(0, x)).items())
+        told = "".join(sign for _, (sign, style) in cells if "reverse" in style)
+        assert told.split()[-1] == f"{y:.2f}×", "the value at the cursor has a ground"
     monkeypatch.setenv("LABTUI_ASCII", "1")
     assert "".join(rows_of(chart(TINY))).count("●") == len(TINY), "characters, no dots"
+
+
+@pytest.mark.parametrize(("width", "height"), [(52, 15), (76, 36), (92, 24)])
+def test_near_lines_over_epochs_have_two_thirds_of_the_chart_and_no_marks_that_touch(width, height):
+    near = (dict.fromkeys(range(1, 21), 0.9 + at / 20) for at in range(4))
+    series = tuple(replace(s, short=f"{s.short} {'long ' * 9}") for s in chart(*near, live=True).series)
+    four = replace(chart({1: 0.9, 20: 0.9}), series=series, unit="s", x_axis="epochs")
+    marks = sorted(marks_of(four, width, height), key=lambda mark: mark[1])
+    assert [at for *_, at in marks] == [3, 2, 1, 0], "the last ones"
+    assert marks[-1][1] - marks[0][1] > height / 2 and "y does not begin at 0" in rows_of(four)[-1]
+    assert _Drawing(four, width, height, LOOK, Cursor()).right <= width / 3
+    few = replace(chart({1: 0.9, 2: 0.9}, {1: 0.93, 2: 0.93}, {1: 1.5, 2: 1.5}), unit="s", x_axis="epochs")
+    assert Counter(at for *_, at in marks_of(few, 92, 24)) == {0: 1, 1: 1, 2: 2}
 
 
 @pytest.mark.parametrize("height", [9, 12, 14, 20])
@@ -281,6 +297,11 @@ def test_bars_end_within_a_cell_and_have_sizes_and_names_below_and_the_chosen_on
     spec = chart({1: 1.0, 2: 1.68, 4: 2.53}, {1: 1.0, 2: 1.8, 4: 3.26}, kind="bars")
     chosen = [style for sign, style in cells_of(spec, 80, 16, Cursor(1, 2.0)).values() if sign == "━"]
     assert chosen and set(chosen) == {"bold red"} and any("1.80×" in row for row in rows_of(spec, 80, 16))
+    for width, most in ((46, 2), (57, 0), (86, 0)):
+        text = "\n".join(rows_of(chart(MICRO, {**TINY, 32: 28.6}, kind="bars"), width, 24))
+        assert sum(f"{y:.2f}" not in text for y in (*MICRO.values(), *TINY.values())) <= most, (
+            "each has its number"
+        )
 
 
 def test_a_task_without_runs_has_its_sizes_and_what_cannot_be_drawn_is_refused():
@@ -371,23 +392,6 @@ def test_marks_stand_at_their_sizes_the_chosen_one_on_top_and_take_turns_over_ep
         spec = replace(chart({1: 1.0, 2: 2.0}, {1: 1.0, 2: 1.99}, {1: 1.0}), view=view)
         blue, red = (len(dots_of(cells_of(spec, 86, 9, Cursor(2, None)), style)) for style in ("blue", "red"))
         assert (blue > red) is (view == "speedup"), "the best line, if none of them is chosen, is on top"
-
-
-@pytest.mark.parametrize("x", [1, 2, 4])
-@pytest.mark.parametrize("lines", [1, 2, 3])
-def test_the_value_at_the_cursor_has_a_ground_on_every_point(x, lines):
-    values = {1: 1.0, 2: 1.68, 4: 2.53}
-    several = ({at: y * share for at, y in values.items()} for share in (1, 0.8, 0.6)[:lines])
-    cells = cells_of(chart(*several), 86, 25, Cursor(0, x))
-    told = "".join(sign for _, (sign, style) in sorted(cells.items()) if "reverse" in style)
-    assert told.split()[-1] == f"{values[x]:.2f}×"
-
-
-@pytest.mark.parametrize("width", [46, 57, 86])
-def test_every_narrow_bar_has_its_number(width):
-    rows = rows_of(chart(MICRO, {**TINY, 32: 28.6}, kind="bars"), width, 24)
-    missing = [y for y in (*MICRO.values(), *TINY.values()) if f"{y:.2f}" not in "\n".join(rows)]
-    assert not missing if width > 50 else len(missing) <= 2
 
 
 @pytest.mark.parametrize("height", range(8, 26))

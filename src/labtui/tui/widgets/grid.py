@@ -156,10 +156,12 @@ def scale_of(spec: specs.ChartSpec, rows: int) -> RowScale:
     low, high, bars = min(values), max(values), spec.kind != "lines"
     if spec.y_log:
         return row_scale(axis_value(spec, low), axis_value(spec, high), rows, log=True)
-    # closer accuracies would look far apart
-    spare = max(0.0, 0.01 - (high - low)) / 2 if spec.x_axis == "batch" else 0.0
+    compared = spec.over_time and spec.unit == "s" and sum(each.is_run for each in spec.series) > 1
+    near = compared and high < 3 * low  # lines that would share a few rows above 0
+    # closer values would look far apart
+    spare = max(0.0, (0.01 if spec.x_axis == "batch" else 0.1 * high * near) - (high - low)) / 2
     low, high = low - spare, high + spare
-    low = specs.y_floor(spec, low) if bars or spec.unit != "×" else low
+    low = specs.y_floor(spec, low) if bars or not (near or spec.unit == "×") else low
     high = max(high, 1.0) if spec.percent and spec.compares else high
     return row_scale(low, high, rows, above=int(bars))
 

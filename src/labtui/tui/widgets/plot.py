@@ -64,7 +64,7 @@ class _Drawing:
         self.right = self._make_room(width)
         self.columns = max(8, width - self.left - 1 - self.right)
         longest = max((len(each.points) for each in self.measured), default=0)
-        self.apart = math.ceil(5 * longest / self.columns)  # marks of a line over epochs, in points
+        self.dense = 5 * longest > self.columns
         low, high = (self._fx(self.xs[0]), self._fx(self.xs[-1])) if self.xs else (0.0, 1.0)
         if high <= low:
             low, high = low - 1, high + 1
@@ -83,7 +83,7 @@ class _Drawing:
         for name, each in zip(self.names, self.measured, strict=True):
             size = self.name_room if self.value_room else several * cell_len(name)
             wide.append(size + more + len(self._far(each.points[-1])))
-        share = 0.5 if width > 80 else 0.4  # at least half of a chart is the plot
+        share = 1 / 3 if self.spec.over_time else 0.5 if width > 80 else 0.4  # most of a chart is the plot
         most = max(more + min(10, self.name_room), int(share * width)) if width >= 40 else width // 2
         room = min(max(wide, default=0), most)
         if room - more < min(8, self.name_room):  # names say more than values
@@ -259,10 +259,7 @@ class _Drawing:
                 self.grid.put(column, row, there[at], self._look(at)[1] if at >= 0 else self.look.axis)
 
     def _draw_marks(self, at: int) -> None:
-        """Draw the marks of a series; over time at every `apart`-th point, the last among them.
-
-        Where points are dense, of what trains the last alone: rings would cover its line.
-        """
+        """Draw the marks of a series; over time only the last where points are dense or another mark would touch."""
         points = self.measured[at].points
         mark, style = self._look(at)
         for back, point in zip(range(len(points))[::-1], points, strict=True):
@@ -270,16 +267,16 @@ class _Drawing:
             column, row, up = self._column(point.x), self._row(point.y), self._height(point.y)
             # marks on one cell take turns
             shared = not self.listed and self.marked.get((column, row), at) != at
-            turn = shared and (back // self.apart - at) % len(self.measured)
-            between = mark == NOTHING or back % self.apart or turn or (back and point.live and self.apart > 2)
+            turn = shared and (back - at) % len(self.measured)
+            ups = () if specs.is_crowded(self.spec) else self._rivals(point, self.measured)
+            near = any(abs(each) < 1.5 and int(up + each) != int(up) for each in ups)
+            between = mark == NOTHING or turn or (back and (near or self.dense))
             if self.spec.over_time and between and points[1:] and not (here or point.hollow):
                 continue
             ends = [self._height(y) - up for y in (point.lo, point.hi) if y is not None]
             if ends and ends[0] < -1 and ends[1] > 1:  # both ends are seen
                 for y in range(round(4 * (self.rows - up - ends[1])), round(4 * (self.rows - up - ends[0]))):
                     self.grid.dot([(2 * column, y)], style)
-            ups = () if specs.is_crowded(self.spec) else self._rivals(point, self.measured)
-            near = any(abs(each) < 1.5 and int(up + each) != int(up) for each in ups)
             self.marked[column, row] = at
             sign = "↑" if self._beyond(point) else mark
             if sign == "↑" or (sign.isalpha() and not point.hollow) or ascii_only():
