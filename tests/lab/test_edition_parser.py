@@ -14,10 +14,9 @@ from labtui.session.labs import LABS, read_edition_file
 from tests.lab.mistakes import GOOD, MISTAKES
 from tests.lab.proof import prove, published_rows
 
-KNOWN = {"script": {"ResNet50.py", "cifar-utils/cifar.py"}, "profile": {"mn5", "practice"}}
+KNOWN = {"script": {"ResNet50.py", "cifar-utils/cifar.py"}, "profile": {"mn5", "practice"}}  # shipped
 EXTENDING = Path(__file__).with_name("extending.toml").read_text(encoding="utf-8")
 SHIPPED = (LABS / "hpc4ai-ch10.toml").read_text(encoding="utf-8")
-"""What the edition may name: what labtui brings, as the engine would say."""
 
 
 @pytest.mark.parametrize(("old", "new", "where", "words"), MISTAKES, ids=map(str, range(len(MISTAKES))))
@@ -32,8 +31,7 @@ def test_a_mistake_has_file_line_and_sentence(old, new, where, words):
     error = caught.value
     assert words in error.sentence
     assert error.sentence.startswith("lab.toml, line ") and error.sentence.rstrip().endswith((".", "?"))
-    if where is not None:
-        assert error.line == where, error.sentence
+    assert error.line == where, error.sentence
 
 
 def test_positions_survive_strings_comments_and_inline_tables():

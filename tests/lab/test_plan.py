@@ -108,23 +108,21 @@ def test_overrides_change_runs_and_jobs_and_make_no_run_twice():
     assert fill("/a/{account}/{user}/{other}", {"account": "n", "user": ""}) == "/a/n/{user}/{other}"
 
 
-PARTITIONS = replace(
-    PROFILE, queue_option="partition", gpu_queue="gpu", cpu_queue="main",
-    queues=(Queue(name="gpu", devices="gpu", max_minutes=60), Queue(name="main", devices="cpu")),
-)  # fmt: skip
-
-
 def test_a_qos_never_becomes_a_partition_and_a_folders_queue_is_for_its_devices():
-    (draft,) = task_drafts(EDITION, "10.5", PARTITIONS)
+    partitions = replace(
+        PROFILE, queue_option="partition", gpu_queue="gpu", cpu_queue="main",
+        queues=(Queue(name="gpu", devices="gpu", max_minutes=60), Queue(name="main", devices="cpu")),
+    )  # fmt: skip
+    (draft,) = task_drafts(EDITION, "10.5", partitions)
     assert (draft.qos, draft.partition, draft.queue) == ("", "gpu", "gpu")
     assert draft.time_limit_minutes <= 60
-    (draft,) = task_drafts(EDITION, "10.5", PARTITIONS, PlanOverrides(qos="acc_debug"))
+    (draft,) = task_drafts(EDITION, "10.5", partitions, PlanOverrides(qos="acc_debug"))
     assert (draft.qos, draft.partition) == ("acc_debug", "gpu")
-    (draft,) = task_drafts(EDITION, "10.5", PARTITIONS, PlanOverrides(partition="other"))
+    (draft,) = task_drafts(EDITION, "10.5", partitions, PlanOverrides(partition="other"))
     assert (draft.qos, draft.partition) == ("", "other")
-    gpus, cpu = task_drafts(EDITION, "10.5", PARTITIONS)[0], task_drafts(EDITION, "10.3", PARTITIONS)[0]
-    with_qos = replace(PARTITIONS, queues=(*PARTITIONS.queues, Queue(name="q", max_minutes=5)))
+    gpus, cpu = task_drafts(EDITION, "10.5", partitions)[0], task_drafts(EDITION, "10.3", partitions)[0]
+    with_qos = replace(partitions, queues=(*partitions.queues, Queue(name="q", max_minutes=5)))
     assert with_queue(gpus, with_qos, qos="q", partition="").time_limit_minutes == 5
-    assert with_queue(gpus, PARTITIONS, qos="", partition="main").partition == "gpu"
-    assert with_queue(cpu, PARTITIONS, qos="", partition="gpu").partition == "main"
-    assert with_queue(cpu, PARTITIONS, qos="", partition="long").partition == "long"
+    assert with_queue(gpus, partitions, qos="", partition="main").partition == "gpu"
+    assert with_queue(cpu, partitions, qos="", partition="gpu").partition == "main"
+    assert with_queue(cpu, partitions, qos="", partition="long").partition == "long"

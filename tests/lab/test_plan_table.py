@@ -31,11 +31,10 @@ def test_more_gpus_keep_the_share_of_each_scale_the_rate_and_empty_means_as_plan
     assert option_groups(options) == [("--images", "64"), ("--name", "a -b")]
 
 
-@pytest.mark.parametrize(
-    ("column", "text"),
-    [("gpus", "0"), ("gpus", "two"), ("batch", "1"), ("per_gpu", "-4"), ("rate", "nan"), ("rate", "x"),
-     ("batch", "513"), ("epochs", "0"), ("limit", "0"), ("options", "'open")],
-)  # fmt: skip
+@pytest.mark.parametrize(("column", "text"), [
+    ("gpus", "0"), ("gpus", "two"), ("batch", "1"), ("per_gpu", "-4"), ("rate", "nan"), ("rate", "x"),
+    ("batch", "513"), ("epochs", "0"), ("limit", "0"), ("options", "'open"),
+])  # fmt: skip
 def test_what_does_not_fit_is_a_sentence(column, text):
     with pytest.raises(UsageError):
         change_cell(row(), column, text)

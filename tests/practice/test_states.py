@@ -1,7 +1,7 @@
 """Random histories of sbatch, scancel, failures, time: jobs only take transitions Slurm takes, limits always hold."""
 
 import contextlib
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock
 
 import pytest
 from hypothesis import settings
@@ -185,6 +185,14 @@ def test_no_more_scripts_run_at_once_than_the_laptop_bears():
     control.ended(jobs[0].job_id, 0, 0, 100.0)
     control.advance(101.0)
     assert [job.state for job in waiting].count(RUNNING) == 1
+
+
+def test_what_several_threads_ask_is_answered_under_the_lock():
+    control = Controller(SITE, Runner())
+    request = submitted(control).request
+    control.lock = MagicMock()
+    control.check_limits(request)
+    assert not control.refuses_writes(0.0) and control.lock.__enter__.call_count == 2
 
 
 def test_a_job_on_two_nodes_says_so_everywhere():

@@ -16,7 +16,7 @@ from labtui.domain.profile import Queue
 from labtui.lab.plan import PlanOverrides, task_drafts
 from labtui.session.folder import LabFolder
 from labtui.session.lab_cluster import fix_check, site_words
-from labtui.session.labs import check_folder, load_edition, requirements_of
+from labtui.session.labs import check_folder, load_edition, needed_paths, requirements_of
 from labtui.session.own_jobs import complete_options
 from labtui.session.planning import batch_warnings
 from labtui.session.session import Session
@@ -74,6 +74,9 @@ def test_a_lab_needs_the_data_and_the_container_of_its_own_framework():
     assert "(data_dir in cluster.toml)" in own.fix
     (no_path,) = (e for e in check_paths(probe, replace(wanted, images_dir="sets"), {}) if e.key == "data")
     assert "data_dir under [cluster] in lab.toml" in no_path.fix and "'sets'" in no_path.sentence
+    nowhere = Settings(edition="", profile="", data_dir="sets")
+    needed = needed_paths(None, nowhere, profile, load_edition("hpc4ai-ch11"))
+    assert {"micro-224", "tiny-224"} < {*needed}, "the container alone does not tick the box of the data"
 
 
 def test_the_nodes_that_init_found():

@@ -228,7 +228,7 @@ def _check_trials(
     if "sbatch" in probe.missing:
         yield findings.judge("gpu-job", "no-sbatch")
         return
-    for gpus in (gpus for gpus, planned in ((1, wanted.gpu_runs), (0, wanted.cpu_runs)) if planned):
+    for gpus in wanted.smallest_jobs:
         options = findings.trial_options(profile, wanted, gpus=gpus)
         try:
             trial = connection.ask(check_options(options))

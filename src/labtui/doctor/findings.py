@@ -8,9 +8,9 @@ from typing import Any, Literal
 import msgspec
 
 from labtui.domain import decode
-from labtui.domain.errors import CannotConnect, HostKeyProblem, LabError, LoginRefused
+from labtui.domain.errors import CannotConnect, HostKeyProblem, LabError, LoginRefused, failure
 from labtui.domain.model import plural
-from labtui.domain.profile import Profile, image_folder
+from labtui.domain.profile import Profile, QueueNames, image_folder
 from labtui.slurm.job_control import SbatchAnswer
 from labtui.slurm.probe import CIFAR10_BYTES, PathFacts, PathsProbe, SlurmProbe, from_home, parse_quota
 from labtui.slurm.remote_command import NOT_FOUND, TIMED_OUT
@@ -94,10 +94,17 @@ class Requirements(msgspec.Struct, frozen=True, kw_only=True):
     cpu_runs: bool = False
 
     @property
+    def smallest_jobs(self) -> list[int]:
+        """The GPUs of the smallest job of each kind that the lab has: 1, and 0 for a run on the CPU."""
+        return [gpus for gpus, has_runs in ((1, self.gpu_runs), (0, self.cpu_runs)) if has_runs]
+
+    @property
     def image_paths(self) -> tuple[str, ...]:
-        """The folder of each set of images; below home if the data folder is not known."""
-        start = f"{self.images_dir}/" if self.images_dir else ""
-        return tuple(f"{start}{name}" for name in self.image_sets)
+        """The folder of each set of images; none while the data folder is no absolute path."""
+        try:
+            return tuple(image_folder(self.images_dir, name) for name in self.image_sets)
+        except LabError:
+            return ()
 
 
 def worst_status(checks: Sequence[Check]) -> Status:
@@ -200,9 +207,9 @@ def check_account(probe: SlurmProbe, meant: str) -> Check:
 
 
 def check_qos(probe: SlurmProbe, wanted: Requirements, profile: Profile) -> Iterator[Check]:
-    """Whether each QoS that jobs will name is open to this user, and its limits."""
-    planned = [profile.queue_names(gpus=gpus).qos for gpus in (True, False)]
-    meant = dict.fromkeys(name for name in (wanted.qos or planned[0], planned[1]) if name)
+    """Whether each QoS that the lab's jobs will name is open to this user, and its limits."""
+    queues = [queue_of(profile, wanted, gpus=gpus) for gpus in wanted.smallest_jobs]
+    meant = dict.fromkeys(queue.qos for queue in queues if queue.qos)
     if meant and probe.associations is None:
         yield judge("qos", "silent")
         return
@@ -218,12 +225,17 @@ def check_qos(probe: SlurmProbe, wanted: Requirements, profile: Profile) -> Iter
         yield judge("qos", seen, of=name, name=name, yours=open_ones, limits=words)
 
 
+def queue_of(profile: Profile, wanted: Requirements, *, gpus: int) -> QueueNames:
+    """How a job with `gpus` GPUs names its queue."""
+    return profile.queue_names(gpus=gpus > 0, qos=wanted.qos, partition=wanted.partition)
+
+
 # --------------------------------------------------------------------------- trial jobs
 
 
 def trial_options(profile: Profile, wanted: Requirements, *, gpus: int) -> tuple[str, ...]:
     """The options of the smallest job the lab needs, with `gpus` GPUs (0: a CPU run)."""
-    qos, partition = profile.queue_names(gpus=gpus > 0, qos=wanted.qos, partition=wanted.partition)
+    qos, partition = queue_of(profile, wanted, gpus=gpus)
     known = profile.queue(qos)
     values = {
         "account": wanted.account,
@@ -280,14 +292,10 @@ def check_paths(
     if data_dir:
         other = facts(alternative_paths.get(data_dir, ""))
         yield _check_data(facts(data_dir), other, practice=practice, **words(data_dir))
-    paths = wanted.image_paths
-    try:
-        if paths:
-            image_folder(wanted.images_dir, " and ".join(wanted.image_sets))
-    except LabError as error:
-        paths = ()
-        yield failed("data", error)
-    for path in paths:
+    if wanted.image_sets and not wanted.image_paths:
+        sets = " and ".join(wanted.image_sets)
+        yield failed("data", failure("data-folder", data=sets, folder=wanted.images_dir))
+    for path in wanted.image_paths:
         seen = "images" if facts(path).kind == "dir" and facts(path).readable else _fault_of(facts(path))
         yield judge("data", seen, path=path, **words(wanted.images_dir))
     if container:

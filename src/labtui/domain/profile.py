@@ -81,7 +81,7 @@ def image_folder(folder: str, data_set: str) -> str:
     """The path of a set of images in the data folder.
 
     Raises:
-        UsageError: the data folder is no absolute path; a relative one would start in the job's own directory.
+        TemplateError: the data folder is no absolute path; a relative one would start in the job's own directory.
     """
     if not folder.startswith("/"):
         raise failure("data-folder", data=data_set, folder=folder)

@@ -105,8 +105,7 @@ def sbatch(parsed: ParsedCall) -> Iterable[str]:
         if now < control.down_until:
             raise Refused(final=NO_CONTROLLER)
         if test_only:
-            with control.lock:
-                control.check_limits(request)
+            control.check_limits(request)
             when, node = stamp(now + 60, call.environment, ""), control.site.nodes_of(request.partition)[0]
             where = f"{request.cpus} processors on nodes {node.name} in partition {request.partition}"
             raise CommandError(f"sbatch: Job {control.next_id} to start at {when} using {where}\n", status=0)

@@ -1,7 +1,8 @@
 """The practice cluster's slurmctld and slurmdbd: takes submissions, starts and ends jobs, keeps their records.
 
-Every method takes the time (UNIX seconds on the cluster's clock) and holds one lock. `JobRunner` runs the jobs and
-calls `ended` when they are over. A finished job leaves the queue after `min_job_age_s`; accounting keeps it.
+Every public method holds the lock while it reads or changes jobs; `now` is UNIX seconds on the cluster's clock.
+`JobRunner` runs the jobs and calls `ended` when they are over. A finished job leaves the queue after `min_job_age_s`;
+accounting keeps it.
 """
 
 import math
@@ -78,15 +79,19 @@ class Controller:
     def check_limits(self, request: JobRequest) -> None:
         """Check the limits on the number of jobs. Raises Refused."""
         limit = request.queue.max_submit_per_user
-        mine = (job for job in self.jobs.values() if job.request.queue == request.queue)
-        if limit is not None and sum(not job.finished for job in mine) >= limit:
+        with self.lock:
+            mine = [
+                job for job in self.jobs.values() if job.request.queue == request.queue and not job.finished
+            ]
+        if limit is not None and len(mine) >= limit:
             raise Refused("QOSMaxSubmitJobPerUserLimit", final=POLICY)
 
     def refuses_writes(self, now: float) -> bool:
         """Whether the disk is full: for `full_for` seconds from the first write that is refused."""
-        if self.full_until == math.inf:
-            self.full_until = now + self.full_for
-        return now < self.full_until
+        with self.lock:
+            if self.full_until == math.inf:  # from the first write on
+                self.full_until = now + self.full_for
+            return now < self.full_until
 
     def submit(
         self, request: JobRequest, *, script: bytes, arguments: tuple[str, ...], environment: Mapping[str, str],
@@ -263,9 +268,9 @@ class Controller:
 
     def start_estimate(self, job: Job, now: float) -> float | None:
         """When a pending job may start: once the first running job in its way reaches its limit. None if unknown."""
-        if job.reason == "BeginTime":
-            return job.begin
         with self.lock:
+            if job.reason == "BeginTime":
+                return job.begin
             if waits := self.waits.get(job.job_id):
                 return waits[-1][1]
             alike = (other for other in self._running() if other.request.partition == job.request.partition)

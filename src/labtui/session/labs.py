@@ -183,7 +183,8 @@ def requirements_of(
 def needed_paths(folder: LabFolder, settings: Settings, profile: Profile, edition: Edition) -> list[str]:
     """The remote paths this folder's trainings need: data and container, from edition, settings and profile."""
     needs = requirements_of(folder, settings, profile, edition)
-    paths = (needs.data_dir, *needs.image_paths, needs.container)
+    # A set whose folder is not known is still needed: no path is looked for, and the box of the data stays open.
+    paths = (needs.data_dir, *(needs.image_paths or needs.image_sets), needs.container)
     user = cluster_user(settings, profile) if any("{user}" in path for path in paths) else ""
     values = {"account": profile.account_of(settings.account), "user": user}
     filled = (fill(path, values) for path in dict.fromkeys(paths))
