@@ -6,6 +6,7 @@ import json
 import re
 import sys
 import time
+from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
@@ -37,6 +38,7 @@ def test_an_empty_folder_answers_every_reading_verb(folder, command):
     assert "no run has been submitted yet" in command(["watch"]).err
     for words in (["log", "7"], ["cancel", "7"], ["hold", "7"]):
         assert "run 7 in this lab folder.\n  hint: `labtui queue` lists them; for" in command(words, 2).err
+    assert "runs on one GPU and on more" in command(["why"], 1).err
     captured = command(["repair"])
     assert "epochs: 0" in captured.out and "labtui.db.old-" in captured.err and "No damage" in captured.err
     (folder.path / "lab.toml").write_text("edition = [")
@@ -48,7 +50,7 @@ def test_an_empty_folder_answers_every_reading_verb(folder, command):
     ("init new --lab hpc4ai-ch10 --cluster mn5 --host-key SHA256:a", "Argument --host-key: 'SHA256:a' is not"),
     ("submit 10.5 --epochs 10001", "Argument --epochs: 10,001 is more than 10,000."),
     ("watch --jsn", "Unrecognized arguments: --jsn. Did you mean `--json`?"),
-    ("10.5", "10.5 is neither a command of labtui nor a lab folder.\n  hint: For a task: `labtui check 10.5`"),
+    ("5b", "5b is neither a command of labtui nor a lab folder.\n  hint: For a task: `labtui check 5b`"),
     ("export --out lab.toml/x", "lab.toml/x cannot be written: "), ("key --cluster practice", "A practice lab needs"),
     ("log 1 --folow", "Unrecognized arguments: --folow. Did you mean `--follow`?"),
     ("export --only-plots", "Unrecognized arguments: --only-plots.\n"),
@@ -61,7 +63,7 @@ def test_an_empty_folder_answers_every_reading_verb(folder, command):
     ("submit 10", "hpc4ai-ch10 has no task '10'.\n  hint: Did you mean 10.1 to 10.7? It has"), ("--folder a", "a is n"),
     ("practice --factor x", "Argument --factor: 'x' is not a number."), ("submit 10.5 --gpus x", ""),
     ("submit 10.5 --gpus 1 --control independent --dry-run --offline", "No run of this plan has such a control"),
-    ("results 10.8", "hpc4ai-ch10 has no task '10.8'."), ("plot 10.5", "plots/ has the charts of all tasks"),
+    ("results 10.8b", "hpc4ai-ch10 has no task '10.8b'."), ("plot 10.5", "plots/ has the charts of all tasks"),
     ("init new --python venv/bin/python3", "Argument --python: 'venv/bin/python3' is not an absolute path"),
     ("init new --lab hpc4ai-ch10 --cluster mn5 --container my.sif", "That is not valid: the container 'my.sif'"),
 ])  # fmt: skip
@@ -77,7 +79,7 @@ def test_a_dry_run_without_network_shows_the_files_and_whether_the_cluster_was_a
     assert ("Not checked on the cluster." in captured.err) is (option == ())
 
 
-def test_what_was_submitted_without_network_waits_and_can_be_taken_back(folder, command):
+def test_what_was_submitted_without_network_waits_and_can_be_taken_back(folder, command, monkeypatch):
     err = command(["submit", "10.5"], 2).err
     assert "Submitting 3 runs in 1 job for task 10.5 ...\n" in err
     assert "Not sent yet: 1 job; `labtui` or `labtui watch` sends what waits." in err
@@ -87,6 +89,10 @@ def test_what_was_submitted_without_network_waits_and_can_be_taken_back(folder, 
     for words in (["queue"], ["log", "1", "--follow"]):  # which only show
         said = command(words, words[0] == "log")
         assert "`labtui watch` or `labtui` sends it." in said.out + said.err
+    with monkeypatch.context() as patched:
+        patched.setattr(terminal, "SLURM_ANSWER_S", 0)
+        patched.setattr("labtui.session.session.Session.cancel", lambda *_: Future())
+        assert "did not answer in time.\n  hint: Slurm may be busy" in command(["cancel", "1", "2"], 2).err
     assert "Runs 1, 2 were cancelled (and 3, in the same job).\n" in command(["cancel", "1", "2"]).err
     for word in ("cancel", "hold", "release"):  # one situation, one exit code
         assert command([word, "1"], 1).err == f"Run 1 is already over: there is nothing to {word}.\n"

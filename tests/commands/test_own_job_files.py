@@ -105,7 +105,7 @@ def test_a_difference_is_shown_and_only_fix_changes_the_file(folder, capsys, com
     path = folder.path / "job.slurm"
     path.write_text(JOB.replace("#SBATCH --time", "#SBATCH \u2014time"))
     before = path.read_text()
-    main(["lint", "job.slurm", "--diff"])
+    main(["lint", "job.slurm", "--diff", "--fix"])
     assert "+#SBATCH --time=00:20:00" in capsys.readouterr().out and path.read_text() == before
     assert "changed" in command(["lint", "job.slurm", "--fix"]).err and path.read_text() == JOB
     path.write_text(JOB.replace("train.py", "none.py"))

@@ -170,14 +170,12 @@ def test_a_session_is_not_kept_among_other_files(tmp_path, capsys):
     assert f"labtui practice --keep {tmp_path}/practice" in text
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"], "nothing is touched"
     assert "thesis.tex: Not a directory." in refused(capsys, tmp_path / "thesis.tex")
-
-
-def test_a_real_lab_beside_a_kept_cluster_is_not_made_a_practice_one(tmp_path, capsys):
-    programs = tmp_path / "cluster" / "bin"
-    programs.mkdir(parents=True)
+    (programs := tmp_path / "cluster" / "bin").mkdir(parents=True)
     (programs / "sbatch").write_text("")
     walk.folder_of(tmp_path / "lab", "hpc4ai-ch10", profile="mn5", host="alogin1.bsc.es", user="nct01000")
-    assert "no practice session was kept there" in refused(capsys, tmp_path)
+    assert "no practice session was kept there" in refused(capsys, tmp_path), (
+        "a real lab beside a kept cluster"
+    )
 
 
 def test_a_kept_session_goes_on_with_its_own_lab(cluster, tmp_path):

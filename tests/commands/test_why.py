@@ -52,11 +52,6 @@ def test_networks_follow_each_other_what_loses_nothing_has_no_cause_and_no_basel
     assert "printed" not in (shown := capsys.readouterr().out) and "47.0" in shown
 
 
-def test_one_run_alone_has_nothing_to_split(tmp_path, monkeypatch, command):
-    monkeypatch.chdir(make_folder(tmp_path / "lab").path)
-    assert "runs on one GPU and on more" in command(["why"], 1).err
-
-
 BEGAN = 1_763_718_000.0
 HEADER = "timestamp, index, utilization.gpu [%], clocks.current.sm [MHz], clocks_event_reasons.active\n"
 

@@ -149,7 +149,7 @@ def test_the_script_s_own_line_about_an_epoch_comes_before_the_bar_s_last_batch(
 
 def test_an_own_pattern_on_the_command_line(tmp_path, capsys, command):
     log = tmp_path / "job.out"
-    log.write_text("pass 1: 52.17\npass 2: 47.04\npass 3: 47.10\n")
+    log.write_text(" Model ResNet50 4 GPUs\npass 1: 52.17\npass 2: 47.04\npass 3: 47.10\n")
     assert "No epoch time or rate found." in command(["parse", str(log)], 1).out
     assert main(["parse", str(log), "--pattern", r"pass (?P<epoch>\d+): (?P<seconds>[\d.]+)"]) == 0
     assert "47.035 to 47.045" in capsys.readouterr().out

@@ -110,10 +110,10 @@ def lint_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--account", default="", help="account given to sbatch")
     parser.add_argument("--qos", default="", help="QoS given to sbatch")
     parser.add_argument("--time", type=options.count, metavar="MINUTES", help="time limit given to sbatch")
-    parser.add_argument("--fix", action="store_true", help="apply the certain fixes to the files")
+    parser.add_argument("--fix", action="store_true", help="apply the safe fixes")
     parser.add_argument("--rules", action="store_true", help="list the rules")
     shown = parser.add_mutually_exclusive_group()
-    shown.add_argument("--diff", action="store_true", help="show those fixes without applying them")
+    shown.add_argument("--diff", action="store_true", help="show what --fix would change; write nothing")
     options.add_json(shown)
 
 
@@ -173,7 +173,7 @@ def _lint(path: Path, profile: Profile, settings: Settings, args: argparse.Names
         for item in found:
             if item.fix is not None and item.fix.file in files:
                 print(preview_fix(files[item.fix.file].decode("utf-8", "surrogateescape"), item.fix))
-    for times in range(8 if args.fix else 0):  # a fix may reveal another finding
+    for times in range(8 if args.fix and not args.diff else 0):  # a fix may reveal another finding
         changed = fix_all(files, found)
         if changed == files:
             if not times:

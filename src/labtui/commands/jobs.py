@@ -191,13 +191,13 @@ def run_cancel(args: argparse.Namespace) -> int:
         for token, numbers in open_ones.items():
             along = also_ended(lab.state, lab.state.submissions[token], args.runs)
             if args.after is None:
-                lab.session.cancel(numbers[0]).result(timeout=300)
+                terminal.wait_for(lab.session.cancel(numbers[0]))
                 if lab.state.submissions[token].job is None:
                     say(f"{run_numbers(numbers)} {'was' if len(numbers) == 1 else 'were'} cancelled{along}.")
-                else:  # how it ends, Slurm tells later
+                else:  # Slurm reports the end later
                     say(f"Slurm was asked to cancel {run_numbers(numbers).lower()}{along}.")
             else:
-                lab.session.end_after(numbers[0], args.after).result(timeout=300)
+                terminal.wait_for(lab.session.end_after(numbers[0], args.after))
                 named = run_numbers(numbers).lower()
                 say(f"The job of {named}{along} will be ended {args.after} min after its start.")
     return 0
@@ -237,7 +237,7 @@ def _cancel_jobs(args: argparse.Namespace) -> int:
         lab.wait_online()
         lab.refresh()
         for job_id in args.job:
-            lab.session.cancel_job(job_id).result(timeout=120)
+            terminal.wait_for(lab.session.cancel_job(job_id))
             say(f"Slurm was asked to cancel job {job_id}.")
     return 0
 
@@ -272,7 +272,7 @@ def _hold(args: argparse.Namespace, *, held: bool) -> int:
             return 1
         _start_session(lab, open_ones)
         for token, numbers in open_ones.items():
-            lab.session.hold(numbers[0], held=held).result(timeout=120)
+            terminal.wait_for(lab.session.hold(numbers[0], held=held))
             also = lab.state.submissions[token].run_ids
             are = "is" if len(also) == 1 else "are"
             say(f"{run_numbers(also)} {are} {'held' if held else 'released'}.")

@@ -74,6 +74,11 @@ def python(text: str) -> str:
     return text
 
 
+def is_task_id(word: str) -> bool:
+    """Whether a word has the form of a task's number: ``6``, ``10.5``, ``5b``."""
+    return re.fullmatch(r"\d+(\.\d+)*[a-z]?", word) is not None
+
+
 def run_number(text: str) -> int:
     """The type of a run's number: ``3`` or ``#3``."""
     found = number(text.removeprefix("#"))

@@ -76,7 +76,7 @@ def run_parse(args: argparse.Namespace) -> int:
         print("\n\n".join(texts), end="\n" if texts else "")
     if any(one.error is not None for one in parsed):
         return 2
-    return 0 if any(one.report.runs or one.report.diagnosis for one in parsed) else 1
+    return 0 if any(_has_data(one.report) or one.report.diagnosis for one in parsed) else 1
 
 
 # --------------------------------------------------------------------------- reading

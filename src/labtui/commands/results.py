@@ -7,7 +7,6 @@ efficiency. `export` takes a folder only.
 
 import argparse
 import functools
-import re
 import tempfile
 import time
 from collections import Counter
@@ -114,7 +113,7 @@ def _measurements(args: argparse.Namespace, *, writes: bool = False) -> tuple[La
         NotTrusted: a command that `writes` into it is not allowed to.
     """
     files, task_id = args.files, ""
-    if len(files) == 1 and re.fullmatch(r"\d+(\.\d+)?", files[0]) and not Path(files[0]).exists():
+    if len(files) == 1 and options.is_task_id(files[0]) and not Path(files[0]).exists():
         files, task_id = [], files[0]
     if task_id and writes:
         raise failure("plots-of-task", task=task_id)

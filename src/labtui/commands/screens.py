@@ -79,7 +79,7 @@ def _named_folder(named: str | None) -> Path | None:
         return path
     free = not any(path.iterdir()) if path.is_dir() else not path.exists() and path.name != named
     if not free:
-        raise failure("task-given" if named.replace(".", "").isdecimal() else "no-command", name=named)
+        raise failure("task-given" if options.is_task_id(named) else "no-command", name=named)
     return None
 
 

@@ -247,7 +247,7 @@ def _ask_cluster(lab: OpenLab, drafts: list[SubmissionDraft], trouble: LabError 
         if trouble is not None:
             raise trouble
         for draft in drafts:
-            answers.append(lab.session.test_only(draft).result(timeout=300))
+            answers.append(terminal.wait_for(lab.session.test_only(draft)))
     except LabError as error:
         say_error(error)
         say("Not checked on the cluster.")

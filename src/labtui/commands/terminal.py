@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Container, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -25,6 +25,8 @@ from labtui.session.folder import LabFolder, find_folder
 from labtui.session.settings import check_trust, known_record, load_named, trust
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from labtui.cluster.target import LoginQuestion
     from labtui.session.preview import ManualCommands
     from labtui.session.session import Session
@@ -126,6 +128,19 @@ class TerminalPrompter:
             return read_line(text) if question.echo else getpass.getpass(f"{text} ", stream=sys.stderr)
         except (EOFError, KeyboardInterrupt):
             return None
+
+
+T = TypeVar("T")
+SLURM_ANSWER_S = 300.0
+"""How long a command waits for Slurm's answer to a request."""
+
+
+def wait_for(request: Future[T]) -> T:
+    """The result of a request to the cluster. Raises LabError if it fails or is not answered in time."""
+    try:
+        return request.result(SLURM_ANSWER_S)
+    except TimeoutError:
+        raise failure("answer-late") from None
 
 
 def at_terminal() -> bool:
