@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from textual import events, widgets
+from textual.command import CommandPalette
 
 from labtui.cluster.target import LoginQuestion
 from labtui.doctor.findings import Check, judge
@@ -101,10 +102,8 @@ async def test_an_own_limit_is_checked_and_a_waiting_run_is_held(filled_session,
         assert filled_session.requests[0][:2] == ("end-after", (4, 15))
         filled_session.feed(planned("lt000000000000000ff1", "10.5", 6, spec(gpus=2)))
         await until(pilot, lambda: 6 in app.view_model.state.runs)
-        for run_id, said in (
-            (4, "is running."),
-            (2, "is done. To run it again: s, then d if it is left out."),
-        ):
+        done = "is done. To run it again: "
+        for run_id, said in (4, "is running."), (2, f"{done}s, then d if it is left out."):
             app.choose_run(run_id)
             assert app.main.why_not("retry_run", ()) == f"Run {run_id} {said}"
         app.choose_run(6)
@@ -120,6 +119,10 @@ async def test_an_own_limit_is_checked_and_a_waiting_run_is_held(filled_session,
         assert app.main.why_not("retry_run", ()) is None, "not in the footer, as nothing misses it"
         await pilot.press("R")
         await until(pilot, lambda: "out of time" in text_of(app) and "Run 7 is the same" in text_of(app))
+        filled_session.feed(*finished_run("lt8", "", 8, spec(gpus=1), "8"))
+        await until(pilot, lambda: 8 in app.view.runs)
+        app.go_to_task("")
+        assert app.main.why_not("retry_run", ()) == f"Run 8 {done}`labtui retry 8 --again`."
 
 
 async def test_questions_of_the_login_are_answered_from_another_thread(filled_session, monkeypatch):
@@ -161,7 +164,8 @@ async def test_questions_of_the_login_are_answered_from_another_thread(filled_se
     assert prompter(LoginQuestion(kind="password", text="too late", host=HOST)) is None
 
 
-async def test_help_and_palette(filled_session):
+async def test_help_and_palette(filled_session, monkeypatch):
+    monkeypatch.setattr(CommandPalette, "_NO_MATCHES_COUNTDOWN", 3600.0)  # Textual's own wait
     async with screens(filled_session, size=(120, 60)) as (app, pilot):
         await press(pilot, "question_mark", then=lambda: text_of(app).count("a ring: still running") == 1)
         assert "or the sign of" in text_of(app) and "ending, cancelling: with the sign" in text_of(app)
@@ -171,11 +175,15 @@ async def test_help_and_palette(filled_session):
         await until(pilot, lambda: "Find an action or a task by its name" in text_of(app))
         lines = [" ".join(line.split()) for line in text_of(app).splitlines()]
         plan, charts = ([said in line for line in lines].index(True) for said in ("Plan s", "Charts c"))
-        assert plan < charts and "speedup, efficiency" in lines[charts], "not by the alphabet"
+        assert plan < charts and "the views 1 to 5" in lines[charts], "not by the alphabet"
         assert "not now: This key acts on a run" in " ".join(lines), "where no pane has it"
-        for typed, named in {"expo": "Export Tasks", "theme": "Theme", "quit": "Quit"}.items():
+        found = {"expo": "Export Tasks", "theme": "Theme", "quit": "Quit", "retry": "Run", "cancel": "Cancel"}
+        found |= {"gustaf": "Speedup", "amdahl": "Speedup", "why": "Efficiency"}
+        for typed, named in found.items():
             hits = sorted([each async for each in Actions(app.main).search(typed)], reverse=True)
             assert [each.text.split()[0] for each in hits] == named.split(), "first by name"
+        await press(pilot, *"qqqq", then=lambda: "No matches found" in text_of(app))
+        await pilot.press(*["backspace"] * 4)
         await press(pilot, *"speedup", "enter", then=lambda: app.main.pane == "charts")
 
 

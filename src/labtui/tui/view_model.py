@@ -27,7 +27,14 @@ SHOWN = ("state", "edition", "checks", "unchecked_from", "task_id", "factor", "d
 MAX_WATCHED = 8
 """The most logs to read several times a second; with more, none could be."""
 
-VIEWS = {name: name.capitalize() for name in ("time", "throughput", "speedup", "efficiency", "training")}
+ABOUT_VIEWS = {
+    "time": "how long an epoch takes, by the number of GPUs",
+    "throughput": "images or tokens per second, by the number of GPUs",
+    "speedup": "times one GPU; o draws Amdahl's and Gustafson's law",
+    "efficiency": "per GPU; again: why it falls (labtui why)",
+    "training": "loss and accuracy by epoch",
+}
+VIEWS = {name: name.capitalize() for name in ABOUT_VIEWS}
 """The views of the charts pane, by name, and their titles."""
 
 

@@ -35,12 +35,17 @@ class MainScreen(FramedScreen):
     BINDINGS: ClassVar[list[binding.BindingType]] = [
         key("escape,g", "escape", "Back", "close the list", show=True),
         key("s", "plan", "Plan", "choose, check and submit the runs of this task", show=True),
-        key("R", "retry_run", "Run again", "plan what failed again, changed as its failure needs", show=True),
-        key("R", "retry_run(())", "Run again", "plan the selected run again"),  # where no task needs it
+        key("R", "retry_run", "Run again", "plan what failed, changed as it needs (labtui retry)", show=True),
+        key(
+            "R", "retry_run(())", "Run again", "plan the selected run again (labtui retry)"
+        ),  # where no task needs it
         key("r", "pane('runs')", "Runs", "the runs of this task with state and numbers", show=True),
         key("l", "pane('log')", "Log", "the output of the selected run as it grows", show=True),
-        key("c", "pane('charts')", "Charts", "time, throughput, speedup, efficiency, training", show=True),
-        *(key(number, f"chart({number})", "", "") for number in "12345"),
+        key("c", "pane('charts')", "Charts", "the views 1 to 5; again: the next chart of a view", show=True),
+        *(
+            key(str(at), f"chart({at})", title, view_model.ABOUT_VIEWS[name])
+            for at, (name, title) in enumerate(view_model.VIEWS.items(), 1)
+        ),
         key("a", "pane('answers')", "Answers", "the questions of this task and what you write", show=True),
         key("x", "export", "Export", "write tables, charts and the deck of slides", show=True),
         key("e", "edit", "Edit", "the script, or your answers, in your own editor", show=True),
@@ -172,7 +177,7 @@ class MainScreen(FramedScreen):
         chose = self.pane == "runs" and self.app.view_model.chosen is not None
         here = not isinstance(self.focused, TaskList)
         is_open = self.has_class("-open")
-        shown = {"chart": here and self.pane == "charts", "task_list": is_open, "escape": not is_open}
+        shown = {"task_list": is_open, "escape": not is_open}
         if again := runs_to_retry(view) if action == "retry_run" and not any(parameters) else ():
             shown["retry_run"] = any(remedy(view, each).label for each in again) is bool(parameters)
         if shown.get(action, action == "pane" and here and parameters == (self.pane,) and not chose):
@@ -181,8 +186,9 @@ class MainScreen(FramedScreen):
         if action == "plan" and not (plans or self.app.view_model.own_jobs or view.loading):
             return instead_of_runs(view)
         if action == "retry_run" and line is not None and not (again or any(parameters)):
-            told = "To run it again: s, then d if it is left out." * (plans and line.phase is RunPhase.DONE)
-            return f"Run {line.run_id} is {line.word}. {told}".rstrip()
+            way = "s, then d if it is left out" if plans else f"`labtui retry {line.run_id} --again`"
+            told = f" To run it again: {way}." if line.phase is RunPhase.DONE else ""
+            return f"Run {line.run_id} is {line.word}.{told}"
         if action == "start_copy" and all(path.is_file() for path in self._copies()):
             return "The copy is there: e edits it." if self._copies() else "This task asks for no copy."
         asked = view.task is not None and view.task.questions

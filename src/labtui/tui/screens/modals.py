@@ -273,6 +273,7 @@ NAME_CELLS = 15
 class Palette(CommandPalette):
     """Textual's palette; the program can be left from it, too."""
 
+    _NO_MATCHES_COUNTDOWN = 0.001  # type: ignore[misc]  # the search is over at once
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+q", "app.leave", show=False)]
 
 
@@ -284,10 +285,13 @@ class Actions(system_commands.SystemCommandsProvider):
             yield DiscoveryHit(name, run)
 
     async def search(self, query: str) -> Hits:
-        """Those whose name matches, then those whose description has the words."""
+        """Those whose name matches, then those whose line or description has the words."""
         matcher = self.matcher(query)
-        for name, _, run, _ in self.app.get_system_commands(self.screen):
-            if score := matcher.match(name[:NAME_CELLS].rstrip()) or query.casefold() in name.casefold():
+        for name, told, run, _ in self.app.get_system_commands(self.screen):
+            if (
+                score := matcher.match(name[:NAME_CELLS].rstrip())
+                or query.casefold() in f"{name} {told}".casefold()
+            ):
                 yield Hit(score, matcher.highlight(name), run)
 
 
@@ -298,7 +302,8 @@ def palette(app: LabApp, screen: Screen[Any]) -> Iterator[SystemCommand]:
     for node, binding, why_not in sorted(actions, key=lambda each: (bool(each[2]), each[0] is not screen)):
         told = sentences(f"not now: {why_not}", 53) if why_not else binding.tooltip
         run = partial(app.run_action, binding.action, node)
-        yield SystemCommand(line(binding.description, app.get_key_display(binding), told), "", run)
+        shown = line(binding.description, app.get_key_display(binding), told)
+        yield SystemCommand(shown, binding.tooltip, run)
     for row in app.view.tasks:
         go = partial(getattr(screen, "choose_task", app.go_to_task), row.task_id)  # a plan is left first
         yield SystemCommand(line(f"Task {row.task_id}", "", f"{row.title}  {row.word}"), "", go)

@@ -157,10 +157,6 @@ class ChartsPane(Pane, containers.Container, can_focus=True):
         key("enter,space", "enlarge", "One or four", "on large windows: one chart, or four", show=True),
         key("m", "models", "Filter", "all lines together, or one after the other", show=True),
         key("o", "law", "Laws", "draw Amdahl's and Gustafson's law over the speedups, or not", show=True),
-        *(
-            key(str(at), f"view('{name}')", title, f"the view {title.lower()}; again: its next chart, if any")
-            for at, (name, title) in enumerate(VIEWS.items(), 1)
-        ),
         key("L", "log_line", "Log line", "the line of the log that the point comes from", show=True),
     ]
 
