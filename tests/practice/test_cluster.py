@@ -204,6 +204,8 @@ def test_a_kept_cluster_goes_on_with_its_jobs_accounting_and_clock(tmp_path, how
         wait_until(lambda: second.controller.jobs[waiting].finished, what="the released job")
         assert (second.layout.home / "waited").read_text() == "1\n", "its script and environment are kept"
         ended = second.clock.now()
+    with PracticeCluster(tmp_path / "kept") as same:
+        assert (same.clock.factor, same.train) == (20, False), "as it was kept"
     with PracticeCluster(tmp_path / "kept", train=True) as third:
         assert third.clock.now() >= ended, "also when the clock goes slower now"
         assert run_program(third, "sacct", *SACCT, str(over)) == text

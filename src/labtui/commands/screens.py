@@ -155,7 +155,7 @@ def practice_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lab", default=LAB, metavar="ID", help=words)
     options.add_trust(parser)
     parser.add_argument("--keep", metavar="DIR", help="keep lab folder and cluster in DIR; continue there")
-    words = "cluster seconds per second (default 20); over 100, jobs may run out of time before they train"
+    words = "cluster seconds per second (default 20, or as kept); over 100, jobs may run out of time before they train"
     parser.add_argument("--factor", type=float, metavar="N", help=words)
     parser.add_argument("--train", action="store_true", help="really train small images on this computer")
     words = "simulate these incidents in order, one in each job (--list explains them)"
@@ -166,7 +166,7 @@ def practice_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_practice(args: argparse.Namespace) -> int:
     """Start the cluster, then the screens on it (or wait, with ``--serve``)."""
-    from labtui.practice.cluster import DEFAULT_FACTOR, PracticeCluster
+    from labtui.practice.cluster import PracticeCluster
     from labtui.practice.incidents import INCIDENTS, IncidentPlan, choose
 
     if args.list:
@@ -177,7 +177,7 @@ def run_practice(args: argparse.Namespace) -> int:
     _check_arguments(args)
     terminal.say("Starting the practice cluster ...")
     place = expand_home(args.keep) / "cluster" if args.keep else None
-    with PracticeCluster(place, factor=args.factor or DEFAULT_FACTOR, train=args.train) as cluster:
+    with PracticeCluster(place, factor=args.factor, train=args.train) as cluster:
         folder = _prepare_lab_folder(args, cluster)
         happened: list[IncidentNote] = []
         plan = IncidentPlan(cluster, names, _print_incident if args.serve else happened.append)
@@ -192,10 +192,7 @@ def run_practice(args: argparse.Namespace) -> int:
             if not args.keep:
                 forget_trust(folder)
     if args.keep and sys.stdout.isatty():
-        same = ["--factor", f"{args.factor:g}"] if args.factor else []
-        same += ["--train"] if args.train else []
-        again = shlex.join(["labtui", "practice", "--keep", args.keep, *same])
-        print(f"Kept in {args.keep}. To continue: {again}")
+        print(f"Kept in {args.keep}. To continue: {shlex.join(['labtui', 'practice', '--keep', args.keep])}")
     return code
 
 

@@ -68,9 +68,11 @@ class PracticeCluster(contextlib.AbstractContextManager["PracticeCluster"]):
     """A running practice cluster. Close it, or use it as a context manager."""
 
     def __init__(
-        self, folder: Path | None = None, *, factor: float = DEFAULT_FACTOR, train: bool = False
+        self, folder: Path | None = None, *, factor: float | None = None, train: bool = False
     ) -> None:
         """Start in `folder`, which is kept afterwards, or in a temporary folder.
+
+        A kept one goes on as it was, with the same `factor` or training, unless one of them is given.
 
         Raises:
             UsageError: there is no bash, which runs the job scripts.
@@ -78,10 +80,12 @@ class PracticeCluster(contextlib.AbstractContextManager["PracticeCluster"]):
         find_bash()
         keep = folder is not None
         folder = Path(os.path.realpath(folder or tempfile.mkdtemp(prefix="labtui-practice-")))
-        self.layout, self.site, self.train = Layout(folder), practice_site(), train
+        self.layout, self.site = Layout(folder), practice_site()
         self._state_file = StateFile(folder) if keep else None
         saved = self._state_file.load() if self._state_file else None
-        began, speed = time.time(), 1.0 if train else factor
+        if saved and not (factor or train):
+            factor, train = saved.factor, saved.train
+        self.train, began, speed = train, time.time(), 1.0 if train else factor or DEFAULT_FACTOR
         # it shows the real time, or a later one if it was saved with that: no record lies in its future
         self.clock = PracticeClock(began, speed, max(0.0, saved.clock - began) if saved else 0.0)
         self._stop, secret = threading.Event(), secrets.token_hex(16)
@@ -189,4 +193,7 @@ class PracticeCluster(contextlib.AbstractContextManager["PracticeCluster"]):
         """Update the state file. A full disk is ignored: the next change tries again."""
         if self._state_file:
             with contextlib.suppress(OSError):
-                self._state_file.save(self.controller, self.clock.now(), ended=ended)
+                now, factor = self.clock.now(), self.clock.factor
+                self._state_file.save(
+                    self.controller, ended=ended, clock=now, factor=factor, train=self.train
+                )

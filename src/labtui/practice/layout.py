@@ -120,6 +120,8 @@ class SavedCluster(msgspec.Struct, frozen=True):
 
     clock: float
     jobs: list[Job]
+    factor: float | None = None
+    train: bool = False
 
 
 class StateFile:
@@ -152,8 +154,8 @@ class StateFile:
         except (OSError, msgspec.MsgspecError) as error:
             raise failure("practice-records", text=error, path=self._path) from error
 
-    def save(self, controller: Controller, now: float, *, ended: bool = False) -> None:
-        """Write the file if a job has changed or the cluster has `ended`.
+    def save(self, controller: Controller, *, ended: bool = False, **cluster: float) -> None:
+        """Write the file, with the further fields of `cluster`, if a job has changed or the cluster has `ended`.
 
         Raises:
             OSError: it cannot be written.
@@ -161,7 +163,7 @@ class StateFile:
         with controller.lock:
             jobs = msgspec.json.encode(controller.accounting())
             if ended or jobs != self._written:
-                saved = {"clock": now, "jobs": msgspec.Raw(jobs)}
+                saved = {**cluster, "jobs": msgspec.Raw(jobs)}
                 write_inside(self._path.parent, self._path.name, msgspec.json.encode(saved))
                 self._written = jobs
 
