@@ -109,7 +109,7 @@ def checked(*facts: PathFacts, data_dir: str = "/d", container: str = "/c", acco
     return list(findings.check_paths(found, wanted, others))
 
 
-def test_places():
+def test_places_and_quota():
     assert set(statuses(checked(data(), IMAGE)).values()) == {"ok"}
     for facts in (IMAGE, data(batches=CIFAR10[:3])):
         assert statuses(checked(facts))["data"] == "problem"
@@ -122,6 +122,13 @@ def test_places():
     for size, status in ((31_035_320, "ok"), (30_000_000, "problem"), (0, "problem")):
         assert statuses(checked(data(data_batch_3=size)))["data"] == status
     assert statuses(checked(data(**dict.fromkeys(CIFAR10, 31_034_999))))["data"] == "warning"
+    text = (
+        "\x1b[1mgroup nct_000\x1b[0m\n  filesystem type usage quota limit\n"
+        "gpfs_projects GRP  980.5 GB  1 TB  1.1 TB  0 KB\ngpfs_scratch GRP 10 MB 0 KB 0 KB 0\nnonsense\n"
+    )
+    assert parse_quota(text) == {"gpfs_projects": pytest.approx(980.5 / 1024)}
+    found = PathsProbe(root_writable=True, quota=text)
+    assert statuses(findings.check_paths(found, Requirements(root="/r"), {}))["quota"] == "warning"
 
 
 def test_what_was_not_looked_at_is_neither_fine_nor_missing():
@@ -169,16 +176,6 @@ def test_another_host_gets_no_advice_of_the_site():
         error = CannotConnect("No name server answers.", "Go online.", reason=reason)
         found = findings.check_refusal(error, site, "me", {"dt1": False})
         assert "blocks" not in found.fix and found.fix == "Go online."
-
-
-def test_quota_tables():
-    text = (
-        "\x1b[1mgroup nct_000\x1b[0m\n  filesystem type usage quota limit\n"
-        "gpfs_projects GRP  980.5 GB  1 TB  1.1 TB  0 KB\ngpfs_scratch GRP 10 MB 0 KB 0 KB 0\nnonsense\n"
-    )
-    assert parse_quota(text) == {"gpfs_projects": pytest.approx(980.5 / 1024)}
-    found = PathsProbe(root_writable=True, quota=text)
-    assert statuses(findings.check_paths(found, Requirements(root="/r"), {}))["quota"] == "warning"
 
 
 def test_what_is_no_answer_to_init_is_asked_again_and_every_open_queue_is_written(monkeypatch, capsys):

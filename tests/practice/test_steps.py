@@ -21,7 +21,7 @@ def planned(text, **environment):
     return plan_step([*text.split(), "echo"], {**JOB, **environment})
 
 
-def test_tasks_are_spread_over_the_nodes_of_the_job():
+def test_tasks_are_spread_over_the_nodes_of_the_job_whose_lists_are_those_of_slurm():
     nodes = {"SLURM_JOB_NUM_NODES": "3", "SLURM_JOB_NODELIST": "as01r1b[01-02,04]", "SLURM_NTASKS": "3"}
     step = planned("--ntasks-per-node=1", **nodes)
     places = [(0, "as01r1b01", 0), (1, "as01r1b02", 0), (2, "as01r1b04", 0)]
@@ -32,9 +32,6 @@ def test_tasks_are_spread_over_the_nodes_of_the_job():
         planned("-n 6 -c 5", **nodes)
     assert planned("", SLURM_CPUS_PER_TASK="8").cpus_per_task is None, "not inherited from the job"
     assert planned("", SRUN_CPUS_PER_TASK="2").cpus_per_task == 2
-
-
-def test_node_lists_are_written_and_read_as_slurm_does():
     four = ["as01r1b01", "as01r1b02", "as01r1b04", "as01r1b08"]
     lists = {"as01r1b01": four[:1], "n[1-3]": ["n1", "n2", "n3"], "as01r1b[01-02,04,08]": four, "": []}
     for short, names in lists.items():

@@ -193,7 +193,5 @@ class PracticeCluster(contextlib.AbstractContextManager["PracticeCluster"]):
         """Update the state file. A full disk is ignored: the next change tries again."""
         if self._state_file:
             with contextlib.suppress(OSError):
-                now, factor = self.clock.now(), self.clock.factor
-                self._state_file.save(
-                    self.controller, ended=ended, clock=now, factor=factor, train=self.train
-                )
+                kept = {"clock": self.clock.now(), "factor": self.clock.factor, "train": self.train}
+                self._state_file.save(self.controller, ended=ended, **kept)

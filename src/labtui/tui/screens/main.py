@@ -36,9 +36,8 @@ class MainScreen(FramedScreen):
         key("escape,g", "escape", "Back", "close the list", show=True),
         key("s", "plan", "Plan", "choose, check and submit the runs of this task", show=True),
         key("R", "retry_run", "Run again", "plan what failed, changed as it needs (labtui retry)", show=True),
-        key(
-            "R", "retry_run(())", "Run again", "plan the selected run again (labtui retry)"
-        ),  # where no task needs it
+        # where no task needs it
+        key("R", "retry_run(())", "Run again", "plan the selected run again (labtui retry)"),
         key("r", "pane('runs')", "Runs", "the runs of this task with state and numbers", show=True),
         key("l", "pane('log')", "Log", "the output of the selected run as it grows", show=True),
         key("c", "pane('charts')", "Charts", "the views 1 to 5; again: the next chart of a view", show=True),

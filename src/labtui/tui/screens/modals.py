@@ -288,10 +288,8 @@ class Actions(system_commands.SystemCommandsProvider):
         """Those whose name matches, then those whose line or description has the words."""
         matcher = self.matcher(query)
         for name, told, run, _ in self.app.get_system_commands(self.screen):
-            if (
-                score := matcher.match(name[:NAME_CELLS].rstrip())
-                or query.casefold() in f"{name} {told}".casefold()
-            ):
+            has_words = query.casefold() in f"{name} {told}".casefold()
+            if score := matcher.match(name[:NAME_CELLS].rstrip()) or has_words:
                 yield Hit(score, matcher.highlight(name), run)
 
 
@@ -302,8 +300,8 @@ def palette(app: LabApp, screen: Screen[Any]) -> Iterator[SystemCommand]:
     for node, binding, why_not in sorted(actions, key=lambda each: (bool(each[2]), each[0] is not screen)):
         told = sentences(f"not now: {why_not}", 53) if why_not else binding.tooltip
         run = partial(app.run_action, binding.action, node)
-        shown = line(binding.description, app.get_key_display(binding), told)
-        yield SystemCommand(shown, binding.tooltip, run)
+        name = line(binding.description, app.get_key_display(binding), told)
+        yield SystemCommand(name, binding.tooltip, run)
     for row in app.view.tasks:
         go = partial(getattr(screen, "choose_task", app.go_to_task), row.task_id)  # a plan is left first
         yield SystemCommand(line(f"Task {row.task_id}", "", f"{row.title}  {row.word}"), "", go)
