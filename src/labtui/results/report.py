@@ -25,6 +25,7 @@ from labtui.training_logs.runs import ParsedRun
 
 MAX_SENTENCES = 6
 SIGNS = {
+    ", warm-up ": "Warm-up with a number: the learning rate rises over so many epochs.",
     "±": "± is rounding or, if more, the scatter of epochs or of pooled runs.",
     "as printed": "As printed: whole seconds of epoch 2, or a rate; – is neither.",
 }
@@ -46,7 +47,7 @@ def short_report(results: Results, *, width: int | None = None) -> str:
     ]
     shown = lines if len(lines) <= MAX_SENTENCES else lines[: MAX_SENTENCES - 1]
     if len(lines) > len(shown):
-        shown = [*shown, f"{len(lines) - len(shown)} more with --details."]
+        shown = [*shown, f"{plural(len(lines) - len(shown), 'more note')} with --details."]
     sentences = "".join(f"{line}\n" for line in fitted_lines(shown, width))
     return "\n".join(filter(None, (table, *_programs(results, width), sentences)))
 
