@@ -90,15 +90,13 @@ def test_nobody_elses_command_reaches_the_controller(cluster):
 
 
 def test_sftp_cannot_leave_the_folder(cluster):
-    transport = connect(cluster, own_key(cluster))
     (cluster.layout.home / "link").symlink_to("/etc")
-    with paramiko.SFTPClient.from_transport(transport) as sftp:
+    with connect(cluster, own_key(cluster)) as line, paramiko.SFTPClient.from_transport(line) as sftp:
         for path in ("/etc/passwd", "../../../etc/passwd", "a/../../../../etc/passwd", "link/passwd", "/"):
             with pytest.raises(OSError):
                 sftp.listdir(path) if path == "/" else sftp.open(path).read()
         with pytest.raises(OSError):
             sftp.symlink("/etc", "way-out")
-    transport.close()
 
 
 SCRIPT = """
