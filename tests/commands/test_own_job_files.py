@@ -67,9 +67,7 @@ def test_the_lab_folder_of_a_file_elsewhere_is_named_and_so_is_a_file(folder, tm
     assert main(["lint", "job.slurm", "--folder", "nowhere"]) == main(["lint"]) == 2
     assert "No file is named" in capsys.readouterr().err
     (tmp_path / "my.toml").write_text('[lab]\nedition = "x"\n')
-    assert main(["lint", "my.toml"]) == 1 and capsys.readouterr().out.count("\n") == 1, (
-        "that it is no job script"
-    )
+    assert main(["lint", "my.toml"]) == 1 and capsys.readouterr().out.count("\n") == 1, "it is no job script"
     assert main(["lint", "--rules"]) == 0 and "lone-dashes" in capsys.readouterr().out
 
 

@@ -473,9 +473,7 @@ def test_a_bar_stands_out_where_it_is_best_and_a_part_alone_has_its_number_once(
         spec = replace(spec_of({}, kind="bars", x_axis="names"), series=(Series(name="x", points=points),))
         (axes,) = drawn(spec).axes
         assert len({bar.get_facecolor() for bar in axes.patches}) == colours
-        assert len(axes.collections) == sum(y < 40 for y in values) and spec.captions, (
-            "beside a long one, too"
-        )
+        assert len(axes.collections) == sum(y < 40 for y in values) and spec.captions, "beside long ones, too"
         assert [text.endswith(", so far") for text in words_of(axes.texts)] == [False, False, True]
     for edition, within in (("thesis-2019", False), ("hpc4ai-ch10", True)):
         spec = next(each for each in charts_of(edition) if each.family == "efficiency-loss")

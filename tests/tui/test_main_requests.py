@@ -181,9 +181,7 @@ async def test_help_and_palette(filled_session, monkeypatch):
         found |= {"gustaf": "Speedup", "amdahl": "Speedup", "why": "Efficiency"}
         for typed, named in found.items():
             hits = [each async for each in Actions(app.main).search(typed)]
-            assert [each.text.split()[0] for each in sorted(hits, reverse=True)] == named.split(), (
-                "first by name"
-            )
+            assert [each.text.split()[0] for each in sorted(hits, reverse=True)] == named.split(), "by name"
         await press(pilot, *"qq", then=lambda: "No matches found" in text_of(app))
         await pilot.press("backspace", "backspace")
         await press(pilot, *"speedup", "enter", then=lambda: app.main.pane == "charts")

@@ -136,15 +136,9 @@ class PracticeSSHServer:
 
     def run(self, channel: paramiko.Channel, command: list[str]) -> None:
         """Run the command of a channel to its end, and send the exit status."""
-        with subprocess.Popen(
-            command,
-            cwd=self.layout.home,
-            env=self.environment,
-            start_new_session=True,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        ) as process:
+        how: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        how |= {"cwd": self.layout.home, "env": self.environment, "start_new_session": True}
+        with subprocess.Popen(command, **how) as process:
             self._processes.add(process)
             feed = threading.Thread(target=_feed, args=(channel, process.stdin), daemon=True)
             ends = ((process.stdout, channel.sendall), (process.stderr, channel.sendall_stderr))
