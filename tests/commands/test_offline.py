@@ -52,7 +52,6 @@ def test_an_empty_folder_answers_every_reading_verb(folder, command):
     ("watch --jsn", "Unrecognized arguments: --jsn. Did you mean `--json`?"),
     ("5b", "5b is neither a command of labtui nor a lab folder.\n  hint: For a task: `labtui check 5b`"),
     ("export --out lab.toml/x", "lab.toml/x cannot be written: "), ("key --cluster practice", "A practice lab needs"),
-    ("log 1 --folow", "Unrecognized arguments: --folow. Did you mean `--follow`?"),
     ("export --only-plots", "Unrecognized arguments: --only-plots.\n"),
     ("completion fsh", "Argument shell: 'fsh' is not one of bash, zsh, fish. Did you mean 'fish'?"),
     ("init new --lab hpc4ai-ch1", "There is no lab 'hpc4ai-ch1'.\n  hint: Known labs: "), ("log", "RUN is missing."),

@@ -65,7 +65,8 @@ def test_the_lab_folder_of_a_file_elsewhere_is_named_and_so_is_a_file(folder, tm
     main(["lint", "job.slurm", "--folder", str(folder.path)])
     assert "no site's rules are checked" not in capsys.readouterr().err
     assert main(["lint", "job.slurm", "--folder", "nowhere"]) == main(["lint"]) == 2
-    assert "No file is named" in capsys.readouterr().err
+    assert main(["key", "--identity", "new"]) == 2
+    assert re.search("No file is named.*mn5 is used", capsys.readouterr().err, re.DOTALL)
     (tmp_path / "my.toml").write_text('[lab]\nedition = "x"\n')
     assert main(["lint", "my.toml"]) == 1 and capsys.readouterr().out.count("\n") == 1, "it is no job script"
     assert main(["lint", "--rules"]) == 0 and "lone-dashes" in capsys.readouterr().out
@@ -111,7 +112,7 @@ def test_a_difference_is_shown_and_only_fix_changes_the_file(folder, capsys, com
     assert "Nothing was submitted. Correct this, or" in command(["submit", "job.slurm"], 1).err
 
 
-def test_a_file_of_a_lab_folder_finds_the_folders_scripts_wherever_it_lies(folder, command):
+def test_a_file_of_a_lab_folder_finds_the_folders_scripts_wherever_it_lies(folder, tmp_path, command):
     """Submitted, it is sent beside them."""
     path = folder.path / "mine" / "job.slurm"
     path.parent.mkdir()
@@ -120,6 +121,10 @@ def test_a_file_of_a_lab_folder_finds_the_folders_scripts_wherever_it_lies(folde
     assert main(["lint", "mine/job.slurm"]) == 0
     path.write_text(path.read_text().replace("python train.py", "python ../scripts/train.py"))
     assert "fix: write train.py" in command(["lint", "mine/job.slurm"], 1).out
+    other = LabFolder.create(tmp_path / "other", with_changes(folder.settings(), account="nct_111"))
+    (other.scripts / "job.slurm").write_text(JOB.replace("nct_000", "nct_111"))
+    (other.scripts / "train.py").write_text("print('training')\n")
+    assert "nct_111" not in command(["lint", "../other/scripts/job.slurm"]).out, "its own lab's account"
 
 
 def test_what_bash_cannot_read_is_named_and_a_folder_that_exists_is_seen(tmp_path, monkeypatch, capsys):

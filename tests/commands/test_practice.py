@@ -115,28 +115,21 @@ def by_hand(folder: Path, text: str) -> str:
     return done.stdout
 
 
-def commands_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """What a command prints for `--show-commands`."""
-    capsys.readouterr()
-    assert cli.main([*arguments, "--show-commands"]) == 0
-    return capsys.readouterr().out
-
-
 @pytest.mark.parametrize("cluster", [20], indirect=True)  # whose job lives until it is cancelled
 def test_submit_and_cancel_show_commands_that_do_the_same_by_hand(folder, cluster, capsys, command):
     one = ["submit", "7", "--gpus", "1", "--epochs", "200", "--batch-size", "512"]
-    shown = commands_of(capsys, *one)
+    shown = command([*one, "--show-commands"]).out
     number = re.search(r"^\d+$", by_hand(folder.path, shown), re.MULTILINE)
     assert "ResNet152-1gpu" in shown and number
     cluster.controller.cancel(int(number[0]), cluster.clock.now())  # the queue takes one job of a user
     assert answer_of(capsys, "queue", "--offline")["runs"] == [], "by hand is by hand"
     (row,) = answer_of(capsys, *one, "--show-commands")["by_hand"]
     assert [item["action"] for item in row["commands"]] == ["push", "test", "submit"]
-    assert cli.main([*one, "--yes", "--wait"]) == 0
-    assert cli.main(["submit", "7", "--gpus", "2", "--epochs", "5", "--batch-size", "512", "--yes"]) == 0
+    command([*one, "--yes", "--wait"])
+    command(["submit", "7", "--gpus", "2", "--epochs", "5", "--batch-size", "512", "--yes"])
     assert "no job to cancel" in command(["cancel", "2", "--show-commands"]).err
-    by_hand(folder.path, commands_of(capsys, "cancel", "1", "--after", "60"))
-    by_hand(folder.path, commands_of(capsys, "cancel", "1"))
+    by_hand(folder.path, command(["cancel", "1", "--after", "60", "--show-commands"]).out)
+    by_hand(folder.path, command(["cancel", "1", "--show-commands"]).out)
     assert not [*folder.path.parent.rglob("PWNED"), *cluster.layout.root.rglob("PWNED")]
     wait_until(
         lambda: answer_of(capsys, "queue")["runs"][0]["job"]["phase"] == "finished",
@@ -144,13 +137,13 @@ def test_submit_and_cancel_show_commands_that_do_the_same_by_hand(folder, cluste
     )  # fmt: skip
 
 
-def test_an_own_job_by_hand_has_the_files_and_log_folders_of_a_submission(folder, cluster, capsys):
+def test_an_own_job_by_hand_has_the_files_and_log_folders_of_a_submission(folder, cluster, command):
     (folder.path / "src").mkdir()
     (folder.path / "src" / "train.py").write_text("print('mine')\n")
     head = "#!/bin/bash\n#SBATCH -q acc_training -c 20 --gres=gpu:1 -t 10 -o logs/%x.%j.out\n"
     (folder.path / "job.slurm").write_text(f"{head}cd src && python3 train.py --epochs 2\n")
-    by_hand(folder.path, commands_of(capsys, "submit", "job.slurm"))
-    assert cli.main(["submit", "job.slurm", "--yes", "--wait"]) == 0
+    by_hand(folder.path, command(["submit", "job.slurm", "--show-commands"]).out)
+    command(["submit", "job.slurm", "--yes", "--wait"])
     root = Path(folder.settings().root)
     found = ({path.name for path in each.parent.rglob("*.*")} for each in root.rglob("own-job.slurm"))
     one, other = ({name for name in names if not name.endswith(("out", "labtui"))} for names in found)

@@ -32,7 +32,7 @@ def doctor_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_folder(parser, "FOLDER", "the lab folder (default: the one here)")
     options.add_connection(parser)
     options.add_json(parser)
-    words = "correct lab.toml; let nobody else read your private key"
+    words = "write the corrections to lab.toml; make your private key readable by you alone"
     parser.add_argument("--fix", action="store_true", help=words)
 
 
@@ -40,7 +40,7 @@ def run_doctor(args: argparse.Namespace) -> int:
     """Run the checks, then print a summary and a table of them."""
     from labtui.doctor.examine import examine
 
-    profile, overrides, wanted, folder = chosen_cluster(args)
+    profile, overrides, wanted, folder = choose_cluster(args)
     checks = []
     seen: dict[str, bool | str] = {}
     fixing = folder if args.fix else None
@@ -63,11 +63,14 @@ def run_doctor(args: argparse.Namespace) -> int:
     return 1 if worst_status(checks) == "problem" else 0
 
 
-def chosen_cluster(args: argparse.Namespace) -> tuple[Profile, Overrides, Requirements, LabFolder | None]:
-    """The cluster to check: the lab folder's settings, or those of a profile, overridden by the options."""
+def choose_cluster(args: argparse.Namespace) -> tuple[Profile, Overrides, Requirements, LabFolder | None]:
+    """Choose the cluster: that of a trusted lab folder, or of a profile, with the options over its settings.
+
+    Raises NotTrusted if the folder is not trusted.
+    """
     folder = None if args.cluster and not args.folder else terminal.folder_here(args.folder)
     if folder is None and not args.cluster:
-        say(f"There is no lab folder here, so the profile {DEFAULT_PROFILE} is checked (see --cluster).")
+        say(f"There is no lab folder here, so the profile {DEFAULT_PROFILE} is used (see --cluster).")
     settings = Settings(edition="", profile=DEFAULT_PROFILE)
     if folder is not None:
         terminal.require_trust(folder.path, args)
@@ -89,7 +92,7 @@ def run_key(args: argparse.Namespace) -> int:
     """Make the key unless it exists, send it, log in with it, and print what was done."""
     from labtui.doctor.setup import AGENT_ADVICE, default_key, set_up_key
 
-    profile, overrides, _, folder = chosen_cluster(args)
+    profile, overrides, _, folder = choose_cluster(args)
     if profile.status == "practice":
         raise failure("practice-key")
     path = expand_home(overrides.identity) if overrides.identity else default_key()

@@ -1,24 +1,23 @@
 """Job files on the command line: `labtui lint`, and the options and previews that `labtui submit` shares with it."""
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from labtui.commands import options
 from labtui.commands.terminal import fields_of, folder_here, print_json, print_line, say
 from labtui.domain.errors import failure
 from labtui.domain.model import SubmissionDraft, plural
-from labtui.domain.profile import Profile
 from labtui.domain.terminal_text import range_text
 from labtui.domain.tuning import tuning_words
 from labtui.preflight import ScriptContext, fix_all, preflight, rules_table
 from labtui.preflight.findings import Finding, preview_fix
 from labtui.results.cost import hours_text
 from labtui.session import own_jobs, preview
-from labtui.session.folder import SHELL_SUFFIXES
+from labtui.session.folder import SHELL_SUFFIXES, LabFolder
 from labtui.session.settings import Settings, load_profile
 from labtui.slurm.batch_script import read_script
 from labtui.slurm.values import number
@@ -98,7 +97,8 @@ def finding_line(found: Finding, folder: Path = Path()) -> str:
     return f"{place}: {found.severity}: {found.effect} [{found.rule}]"
 
 
-def finding_row(found: Finding) -> dict[str, Any]:
+def finding_json(found: Finding) -> dict[str, Any]:
+    """The fields of a finding in JSON."""
     return fields_of(found, "rule severity file line text effect") | {"fix": found.fix and found.fix.title}
 
 
@@ -117,6 +117,10 @@ def lint_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_json(shown)
 
 
+MAX_FIX_ROUNDS = 8
+"""A fix may reveal another finding, whose fix is applied in the next round."""
+
+
 def run_lint(args: argparse.Namespace) -> int:
     """Check each file together with the files beside it. Return 1 if there is an error."""
     if args.rules:
@@ -124,64 +128,73 @@ def run_lint(args: argparse.Namespace) -> int:
         return 0
     if not args.files:
         raise failure("no-file-named")
-    folder = folder_here(args.folder)
-    settings = folder.settings() if folder else Settings(edition="", profile="slurm")
-    if not folder and not args.cluster:
+    here = folder_here(args.folder)
+    folders = {name: folder_here(args.folder, Path(name).resolve().parent) or here for name in args.files}
+    if not args.cluster and None in folders.values():
         say("There is no lab folder here, so no site's rules are checked (--cluster names a site).")
+    rows: list[dict[str, Any]] = []
+    every: list[Finding] = []
+    for name, folder in folders.items():
+        context = _context(Path(name), folder, args)
+        findings = preflight(context)
+        if args.diff:
+            _print_fixes(context, findings)
+        elif args.fix:
+            findings = _apply_fixes(Path(name), context, findings)
+        every += findings
+        site = context.profile.id
+        rows.append({"path": name, "cluster": site, "findings": list(map(finding_json, findings))})
+        for found in () if args.json else findings:
+            print_line(finding_line(found, Path(name).parent))
+            if found.fix is not None:
+                print_line(f"    fix: {found.fix.title}")
+    errors = sum(found.severity == "error" for found in every)
+    if args.json:
+        print_json({"cluster": site, "files": rows})
+    else:
+        say(f"{plural(errors, 'error')}, {plural(len(every) - errors, 'warning')}")
+    return 1 if errors else 0
+
+
+def _context(path: Path, folder: LabFolder | None, args: argparse.Namespace) -> ScriptContext:
+    """What is known about one file: with a lab folder, what submitting it there would add."""
+    settings = folder.settings() if folder else Settings(edition="", profile="slurm")
     profile = load_profile(args.cluster or settings.profile, folder.path if folder else Path.cwd())
     if not args.cluster:
         places = {"container": settings.container, "data_dir": settings.data_dir}
-        profile = structs.replace(profile, **{key: path for key, path in places.items() if path})
-    found = {name: _lint(Path(name), profile, settings, args) for name in args.files}
-    if args.json:
-        rows = [{"path": name, "findings": list(map(finding_row, items))} for name, items in found.items()]
-        print_json({"cluster": profile.id, "files": rows})
-    else:
-        for name, items in found.items():
-            for item in items:
-                print_line(finding_line(item, Path(name).parent))
-                if item.fix is not None:
-                    print_line(f"    fix: {item.fix.title}")
-        every = [item for items in found.values() for item in items]
-        errors = sum(item.severity == "error" for item in every)
-        say(f"{plural(errors, 'error')}, {plural(len(every) - errors, 'warning')}")
-    return 1 if any(item.severity == "error" for items in found.values() for item in items) else 0
-
-
-def _lint(path: Path, profile: Profile, settings: Settings, args: argparse.Namespace) -> tuple[Finding, ...]:
-    """The findings of one file; with `--fix`, those that remain after the fixes."""
+        profile = replace(profile, **{key: place for key, place in places.items() if place})
     files = own_jobs.with_files_beside(path)
-    # A job file in a lab folder is sent together with scripts/, and its folders are made on the cluster.
-    if folder := folder_here(args.folder, path.resolve().parent):
-        files = {**folder.script_files(), **files}
     main, given = path.name if path.suffix != ".py" else "", sbatch_options(args)
-    text = files[path.name].decode("utf-8", "replace")
+    if folder:  # a job file is sent together with scripts/, and its folders are made on the cluster
+        files = {**folder.script_files(), **files}
     if folder and main:
+        text = files[main].decode("utf-8", "replace")
         given = own_jobs.complete_options(read_script(main, text, given), profile, settings)
-    ours = profile.account_of(settings.account), (settings.qos, settings.partition)
-    beside = {item.name: True for item in path.resolve().parent.iterdir() if item.is_dir()}
+    return ScriptContext(
+        files, None, profile, profile.account_of(settings.account), (settings.qos, settings.partition),
+        remote={item.name: True for item in path.resolve().parent.iterdir() if item.is_dir()},
+        main=main, given=given, bash_errors=preview.bash_errors(files, main), makes_folders=folder is not None,
+    )  # fmt: skip
 
-    def look(files: Mapping[str, bytes]) -> tuple[Finding, ...]:
-        context = ScriptContext(
-            files, None, profile, *ours, remote=beside, main=main, given=given,
-            bash_errors=preview.bash_errors(files, main), makes_folders=folder is not None,
-        )  # fmt: skip
-        return preflight(context)
 
-    found = look(files)
-    if args.diff:
-        for item in found:
-            if item.fix is not None and item.fix.file in files:
-                print(preview_fix(files[item.fix.file].decode("utf-8", "surrogateescape"), item.fix))
-    for times in range(8 if args.fix and not args.diff else 0):  # a fix may reveal another finding
-        changed = fix_all(files, found)
-        if changed == files:
+def _print_fixes(context: ScriptContext, findings: Iterable[Finding]) -> None:
+    for found in findings:
+        if found.fix is not None and found.fix.file in context.sent:
+            print(preview_fix(context.files[found.fix.file], found.fix))
+
+
+def _apply_fixes(path: Path, context: ScriptContext, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Write the files with the fixes applied; return the findings that remain."""
+    for times in range(MAX_FIX_ROUNDS):
+        files = fix_all(context.sent, findings)
+        if files == context.sent:
             if not times:
                 say(f"{path}: unchanged, as no finding has a fix")
             break
-        for name, data in changed.items():
-            if data != files[name] and (path.parent / name).is_file():
+        for name, data in files.items():
+            if data != context.sent[name] and (path.parent / name).is_file():
                 (path.parent / name).write_bytes(data)
         say(f"{path}: changed")
-        files, found = changed, look(changed)
-    return found
+        context = replace(context, sent=files, bash_errors=preview.bash_errors(files, context.main))
+        findings = preflight(context)
+    return findings

@@ -260,7 +260,7 @@ _DRAFT_FIELDS = "form job_name account qos partition nodes gpus cpus time_limit_
 def _row(preview: Preview, answer: SbatchAnswer | None) -> dict[str, Any]:
     row = {"task": preview.draft.task_id} | fields_of(preview.draft, _DRAFT_FIELDS)
     row |= fields_of(preview, "script files seconds gpu_hours")
-    row["findings"] = list(map(job_files.finding_row, preview.findings))
+    row["findings"] = list(map(job_files.finding_json, preview.findings))
     row["test_only"] = answer and {"ok": answer.ok, "kind": answer.key} | msgspec.to_builtins(answer)
     return row
 
