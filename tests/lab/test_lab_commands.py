@@ -59,7 +59,8 @@ def test_what_shows_a_part_of_a_condition_is_called_so(capsys):
     _print_task(TaskLine(task_id="10.5", title="", status=box.status), box, full=True)
     told = capsys.readouterr().out
     assert "[so far: 2,048 on 1 GPU, 2,048 on 4 GPUs]" in told and "  [run 3, job 30003" in told
-    assert "         no " in told.partition("         yes ")[0], "what is missing comes first"
+    met, _, missing = told.partition("         no ")
+    assert "  yes " not in missing and f" {met.count('  yes ')} of {len(box.items)} done. ResNet" in missing
     box = check("10.5", with_runs(full(), lambda run: replace(run, practice=True)))  # small runs
     _print_task(TaskLine(task_id="10.5", title="", status=box.status), box, full=True)
     assert "[does not count: run 3" in capsys.readouterr().out

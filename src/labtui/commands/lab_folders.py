@@ -183,11 +183,9 @@ def run_check(args: argparse.Namespace) -> int:
 def _print_task(line: TaskLine, check: TaskCheck, *, full: bool) -> None:
     word = line.word + (run.mark_words(check.mark) if check.status == "done" else "")
     print_wrapped(printable(f"{line.sign} {check.task_id:<6} {word:<16} {line.title}"))
-    if check.missing:
-        more = sum(not item.met for item in check.items) - 1
-        rest = f" And {more} more: `labtui check {check.task_id}`." if more > 0 and not full else ""
-        print_wrapped(printable(f"         {check.missing}{rest}"))
-    for item in sorted(check.items, key=lambda item: item.met) if full else ():  # what is missing first
+    lacks = [item for item in check.items if item.missing]
+    yes = [item for item in check.items if not item.missing]
+    for item in (*yes, *lacks) if full else ():  # what is missing last: it stays in the window
         mark = "outdated" if item.met and item.stale else "yes" if item.met else "no"
         word = "" if item.met else "does not count: " if item.mark == "small" else "so far: "
         shown = f"  [{word}{item.evidence}]" if item.evidence else ""
@@ -196,6 +194,10 @@ def _print_task(line: TaskLine, check: TaskCheck, *, full: bool) -> None:
             print_wrapped(printable(f"                  {item.missing}"))
     for note in check.notes:
         print_wrapped(printable(f"         note: {note}"))
+    if check.missing:
+        more = f" And {len(lacks) - 1} more: `labtui check {check.task_id}`." * (len(lacks) > 1)
+        far = f"{len(yes)} of {len(check.items)} done. {check.missing}" if full else f"{check.missing}{more}"
+        print_wrapped(printable(f"         {far}"))
 
 
 # --------------------------------------------------------------------------- editions
