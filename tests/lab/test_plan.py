@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from labtui.domain.errors import UsageError
 from labtui.domain.model import Interval
 from labtui.domain.profile import Queue, fill
-from labtui.lab.expected_time import expectation, run_seconds, time_limit
+from labtui.lab.expected_time import run_seconds, time_and_cost, time_limit
 from labtui.lab.plan import PlanOverrides, planned_specs, task_drafts, with_queue
 from labtui.results.measured import sized_options
 from labtui.session.labs import load_edition
@@ -25,7 +25,7 @@ def test_the_editions_own_limit_and_cpus_win():
 
 def test_the_limit_has_a_margin_stays_within_the_queue_and_bounds_the_cost():
     (draft,) = task_drafts(EDITION, "10.6", PROFILE)
-    seconds, hours = expectation(draft, EDITION)
+    seconds, hours = time_and_cost(draft, EDITION)
     assert seconds.hi < draft.time_limit_minutes * 60 <= 2.5 * seconds.hi + 600
     assert draft.time_limit_minutes % 5 == 0
     assert hours.value == pytest.approx(seconds.value * 4 / 3600)
@@ -33,16 +33,16 @@ def test_the_limit_has_a_margin_stays_within_the_queue_and_bounds_the_cost():
     assert long.time_limit_minutes == time_limit(draft, EDITION, PROFILE, [300]) == 120
     (own,) = task_drafts(EDITION, "10.6", PROFILE, PlanOverrides(time_limit_minutes=7))
     assert own.time_limit_minutes == 7
-    seconds, hours = expectation(replace(draft, time_limit_minutes=2), EDITION)
+    seconds, hours = time_and_cost(replace(draft, time_limit_minutes=2), EDITION)
     assert seconds.lo > 120 and hours.hi <= draft.gpus * 2 / 60
     edition = load_edition("sa-miri-2021-ex12")
     (draft,) = task_drafts(edition, "3", PROFILE)
-    assert expectation(draft, edition) == (None, None), "nothing is known of it"
+    assert time_and_cost(draft, edition) == (None, None), "nothing is known of it"
 
 
 def test_own_results_go_before_the_bands():
     (draft,) = task_drafts(EDITION, "10.5", PROFILE)
-    banded, _ = expectation(draft, EDITION)
+    banded, _ = time_and_cost(draft, EDITION)
     rows = full().results.measured
     few, pixels = ("--images", "500"), ("--image-size", "32")
     run = draft.runs[0]
@@ -51,25 +51,25 @@ def test_own_results_go_before_the_bands():
         replace(row, epoch_seconds=Interval.exact(1.0), configuration=replace(row.configuration, **told))
         for row in rows for told in ({"mark": "small", "images": 500, "tuning": each} for each in ((), made))
     ]  # fmt: skip
-    assert expectation(draft, EDITION, small)[0] == banded, "a small run tells nothing about others"
+    assert time_and_cost(draft, EDITION, small)[0] == banded, "a small run tells nothing about others"
     cases = (few, (), 0.136), (few, small, 1.0), (few + pixels, small, 1.0), (pixels, small, None)
     for words, known, epoch in cases:
         one, longer = (replace(run, extra_args=words, epochs=epochs) for epochs in (5, 6))
         one, longer = (run_seconds(each, EDITION, known) for each in (one, longer))
         assert (one and longer.value - one.value) == (epoch and pytest.approx(epoch)), words
-    measured, _ = expectation(draft, EDITION, [*rows, *small])
+    measured, _ = time_and_cost(draft, EDITION, [*rows, *small])
     exact = 3 * 20 + 29 + 4 * 13.6 + 31 + 4 * 8.1 + 47 + 4 * 5.38
     assert banded.value == measured.value == pytest.approx(exact, abs=0.1)
     assert measured.half_width < banded.half_width
     took = {4: 40.0}  # its end was noticed late
     members = [tuple(replace(one, startup=took.get(row.n_gpus, 7.0)) for one in row.members) for row in rows]
     started = [replace(row, members=each) for row, each in zip(rows, members, strict=True)]
-    seconds, _ = expectation(draft, EDITION, started)
+    seconds, _ = time_and_cost(draft, EDITION, started)
     assert seconds.value == pytest.approx(exact - 3 * 13, abs=0.1)
     assert seconds.half_width < measured.half_width and seconds.hi - seconds.value > 3 * 7
     long = lambda e: replace(e, seconds=Interval.exact(60.0)) if e.epoch == 5 else e  # noqa: E731
     slow = with_runs(full(), lambda run: replace(run, epochs=tuple(map(long, run.epochs))))
-    assert expectation(draft, EDITION, slow.results.measured)[0].hi > 12 * 60, "all of them may take as long"
+    assert time_and_cost(draft, EDITION, slow.results.measured)[0].hi > 12 * 60, "all may take as long"
 
 
 def test_another_batch_takes_as_long_for_the_same_images_within_what_its_steps_may_take():

@@ -5,7 +5,7 @@ from functools import cache
 import pytest
 
 from labtui.lab.edition import Edition
-from labtui.lab.expected_time import expectation
+from labtui.lab.expected_time import time_and_cost
 from labtui.lab.plan import PlanOverrides, task_drafts
 from labtui.session.folder import list_remote, read_remote, read_template
 from labtui.session.labs import list_editions, load_edition
@@ -35,7 +35,7 @@ def test_shipped_templates_and_scripts_are_clean(profile_id, form):
             context = JobContext(token="lt0", edition=edition.id, practice=False, user="u1")
             wanted = PlanOverrides(form=form, account=account, user="u1", data_dir="/data")
             for draft in task_drafts(edition, task.id, profile, wanted):
-                seconds, _ = expectation(draft, edition)
+                seconds, _ = time_and_cost(draft, edition)
                 fits = seconds is None or seconds.hi <= 60 * draft.time_limit_minutes
                 assert fits or "time-limit" in task.own_runs_check.outcomes, (edition.id, task.id)
                 first = draft.runs[0]

@@ -1,4 +1,7 @@
-"""A job's expected time, cost and time limit, from the student's own results or from published numbers. Pure."""
+"""A job's expected time and cost, from the student's own results or from published numbers; and its time limit. Pure.
+
+The limit is from published numbers alone: the job script of a plan is the same before and after the first results.
+"""
 
 import math
 import statistics
@@ -6,7 +9,7 @@ from collections.abc import Sequence, Set
 
 from msgspec.structs import astuple, replace
 
-from labtui.domain.model import Interval, RunSpec, SubmissionDraft
+from labtui.domain.model import Interval, Program, RunSpec, SubmissionDraft
 from labtui.domain.profile import Profile
 from labtui.domain.tuning import Tuning, named_options, without_option
 from labtui.lab.edition import Edition, images_of
@@ -14,15 +17,17 @@ from labtui.results.measured import own_options, sized_options, steady_samples
 from labtui.results.rows import ResultRow
 from labtui.slurm.values import number
 
-MARGIN = 2.0
+LIMIT_MARGIN = 2.0
 """The time limit is the longest expected time, times this: a job cut short costs more than a longer wait."""
+STARTUP_SPREAD = 2.0
+"""One start-up does not say what the next one's will be: up to this many times as long, or as short."""
 MIN_MINUTES = 10
 UNKNOWN_MINUTES = 75
 """The limit in the course's own job files; used if nothing is known about a run's time."""
 STEP_MINUTES = 5
 
 
-def expectation(
+def time_and_cost(
     draft: SubmissionDraft, edition: Edition, rows: Sequence[ResultRow] = ()
 ) -> tuple[Interval | None, Interval | None]:
     """The seconds that a job's runs should take, and the GPU-hours it should use within its limit; None if unknown.
@@ -30,7 +35,7 @@ def expectation(
     The student's own results (`rows`) take precedence over the edition's bands, and what their jobs took beside the
     epochs over the edition's start-up. Waiting in the queue is not included.
     """
-    whole = total([run_seconds(run, edition, rows, draft.cpus * draft.nodes) for run in draft.runs])
+    whole = sum_intervals([run_seconds(run, edition, rows, draft.cpus * draft.nodes) for run in draft.runs])
     if whole is None:
         return None, None
     limit = draft.time_limit_minutes * 60.0 or whole.hi  # Slurm ends the job there
@@ -44,19 +49,19 @@ def time_limit(
     """The minutes to ask for, within the queue's limit: those prescribed for the runs, else their expected time.
 
     The prescribed limits of trainings that torchrun starts one after another add up; else the longest counts. An
-    expected time is multiplied by `MARGIN`, rounded up to `STEP_MINUTES`, and at least `MIN_MINUTES`.
+    expected time is multiplied by `LIMIT_MARGIN`, rounded up to `STEP_MINUTES`, and at least `MIN_MINUTES`.
     """
     if any(prescribed):
         in_turn = draft.form == "one-job" and draft.runs[0].launcher == "torchrun"
         minutes = sum(prescribed) if in_turn else max(prescribed)
     else:
-        seconds = total([run_seconds(run, edition, ()) for run in draft.runs])
-        minutes = UNKNOWN_MINUTES if seconds is None else math.ceil(seconds.hi * MARGIN / 60)
+        seconds = sum_intervals([run_seconds(run, edition, ()) for run in draft.runs])
+        minutes = UNKNOWN_MINUTES if seconds is None else math.ceil(seconds.hi * LIMIT_MARGIN / 60)
         minutes = max(MIN_MINUTES, STEP_MINUTES * math.ceil(minutes / STEP_MINUTES))
     return profile.within_limit(draft.queue, minutes)
 
 
-def total(parts: Sequence[Interval | None]) -> Interval | None:
+def sum_intervals(parts: Sequence[Interval | None]) -> Interval | None:
     """The sum of times or costs; None if one of them is unknown, or there are none."""
     known = [part for part in parts if part is not None]
     if not known or len(known) < len(parts):
@@ -71,56 +76,85 @@ def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow], cpus:
     the run is. A script of the student's own takes the time of runs with the same script and options, on as many
     `cpus` if on a CPU; those also tell a batch and epochs that the job file leaves open.
     """
-    own = run.script not in edition.run_scripts and not run.variant
-    if set(run.unknown) - ({"batch_size", "epochs"} if own else set()):
+    is_own = run.script not in edition.run_scripts and not run.variant
+    if set(run.unknown) - ({"batch_size", "epochs"} if is_own else set()):
         return None
     if run.is_control:
         run = replace(run, extra_args=without_option(run.extra_args, "--control"))
     if run.program is not None:
-        found, baseline = (_from_bands(replace(run, processes=n), edition) for n in (run.processes, 1))
-        measures_both = any("{baseline_" in line for line in run.program.lines)
-        return total([found, baseline]) if measures_both and baseline is not None else found
+        return _program_seconds(run, run.program, edition)
     given = number(named_options((*run.arguments, *run.extra_args)).get("images", ""))
-    images = None if own else given or images_of(edition, run.data_set, None)
-    tuning = own_options(run, cpus) if own else sized_options(run)
+    images = None if is_own else given or images_of(edition, run.data_set, None)
+    tuning = own_options(run, cpus) if is_own else sized_options(run)
     row = _matching_row(run, {run.model, run.called(edition.names).model}, rows, tuning, images)
     if row is not None:
-        was, first = _epochs_seen(row), row.warmup_seconds
-        epoch = _scaled(was, row.batch_size, run)
-        if first and was and epoch:  # what a first epoch takes longer does not depend on the batch
-            first = Interval(first.value, max(0, first.lo - was.lo + epoch.lo), first.hi - was.hi + epoch.hi)
-    elif own or tuning != run.tuning:  # nothing is published about other pixels
+        epoch, first = _measured_times(row, run)
+    elif is_own or tuning != run.tuning:  # nothing is published about other pixels
         return None
     else:
         epoch, first = _from_bands(run, edition), _from_bands(run, edition, "first_epoch_seconds")
-    planned = [one.run.epochs_planned or 0 for one in row.members] if row is not None else []
+    planned = [member.run.epochs_planned or 0 for member in row.members] if row is not None else []
     epochs = run.epochs or max(planned, default=0)
     if epoch is None or not epochs:
         return None
-    theirs = row.configuration.images if row is not None else images_of(edition, run.data_set, None)
-    if images and theirs and images != theirs:
-        # What a first epoch takes longer does not depend on the images.
-        left_out = epoch.scaled(1 - images / theirs)
-        first = first and Interval(*(max(0.0, each) for each in astuple(first.minus(left_out))))
-        epoch = epoch.scaled(images / theirs)
-    # It does not depend on the size, and an end that Slurm noticed late only makes it longer.
-    alike = [one for each in rows for one in each.members if row is not None and each.mark == row.mark]
-    startups = [one.startup for one in alike if one.startup is not None]
-    usual, most = edition.startup_seconds
-    start = Interval(usual, usual, most)
-    if startups:  # one job's start-up does not say what the next one's will be
-        usual = statistics.median_low(startups)
-        start = Interval(usual, min(usual / MARGIN, *startups), max(usual * MARGIN, *startups))
+    timed_images = row.configuration.images if row is not None else images_of(edition, run.data_set, None)
+    if images and timed_images and images != timed_images:
+        epoch, first = _with_images(epoch, first, images / timed_images)
+    startup = _startup_seconds([each for each in rows if row is not None and each.mark == row.mark], edition)
     warm_up = first if first is not None else Interval(epoch.value * 2, epoch.lo, epoch.hi * 4)
-    return total([start, warm_up, epoch.scaled(epochs - 1)])
+    return sum_intervals([startup, warm_up, epoch.scaled(epochs - 1)])
 
 
-def _scaled(seconds: Interval | None, batch: int | None, run: RunSpec) -> Interval | None:
+def _program_seconds(run: RunSpec, program: Program, edition: Edition) -> Interval | None:
+    """The published time of a program, and of its run on one process if it measures that, too."""
+    found, baseline = (_from_bands(replace(run, processes=n), edition) for n in (run.processes, 1))
+    measures_both = any("{baseline_" in line for line in program.lines)
+    return sum_intervals([found, baseline]) if measures_both and baseline is not None else found
+
+
+def _measured_times(row: ResultRow, run: RunSpec) -> tuple[Interval | None, Interval | None]:
+    """The seconds of an epoch with the run's batch, and of the first one, from a row of the student's own results.
+
+    The bounds hold each epoch of the row: those of the mean do not say how epochs differ.
+    """
+    mean, first = row.epoch_seconds, row.warmup_seconds
+    if mean is None:
+        return None, None
+    seen = [mean, *(sample.seconds for member in row.members for sample in steady_samples(member))]
+    measured = Interval(mean.value, min(each.lo for each in seen), max(each.hi for each in seen))
+    epoch = _with_batch(measured, row.batch_size, run)
+    if first is not None:  # what a first epoch takes longer does not depend on the batch
+        lo, hi = first.lo - measured.lo + epoch.lo, first.hi - measured.hi + epoch.hi
+        first = Interval(first.value, max(0, lo), hi)
+    return epoch, first
+
+
+def _with_images(epoch: Interval, first: Interval | None, ratio: float) -> tuple[Interval, Interval | None]:
+    """The seconds with `ratio` times the images; what a first epoch takes longer does not depend on them."""
+    left_out = epoch.scaled(1 - ratio)
+    first = first and Interval(*(max(0.0, bound) for bound in astuple(first.minus(left_out))))
+    return epoch.scaled(ratio), first
+
+
+def _startup_seconds(rows: Sequence[ResultRow], edition: Edition) -> Interval:
+    """What a job takes before its first epoch: as the jobs of these rows, of any size, else as the edition says.
+
+    An end that Slurm noticed late only makes it longer.
+    """
+    startups = [run.startup for row in rows for run in row.members if run.startup is not None]
+    usual, longest = edition.startup_seconds
+    if not startups:
+        return Interval(usual, usual, longest)
+    usual = statistics.median_low(startups)
+    return Interval(usual, min(usual / STARTUP_SPREAD, *startups), max(usual * STARTUP_SPREAD, *startups))
+
+
+def _with_batch(seconds: Interval, batch: int | None, run: RunSpec) -> Interval:
     """An epoch's seconds with the run's batch, from those with `batch`.
 
     A GPU that is kept busy takes as long for the same images; the bounds include a time proportional to the steps.
     """
-    if seconds is None or not batch or not run.batch_size or run.program is not None:
+    if not batch or not run.batch_size or run.program is not None:
         return seconds
     ratio = batch / run.batch_size  # of the steps
     return Interval(seconds.value, seconds.lo * min(1, ratio), seconds.hi * max(1, ratio))
@@ -144,20 +178,11 @@ def _matching_row(
         and (row.mark != "small" or images in (None, row.configuration.images))
     ]
 
-    def fits(row: ResultRow) -> tuple[bool, ...]:
+    def rank(row: ResultRow) -> tuple[bool, ...]:
         mine = row.configuration
         return (row.mark != "practice", mine.images == images, not row.mark, row.batch_size == run.batch_size)
 
-    return max(same, key=fits, default=None)
-
-
-def _epochs_seen(row: ResultRow) -> Interval | None:
-    """A row's epoch time, with bounds that hold each of its epochs: those of the mean do not say how epochs differ."""
-    mean, seen = row.epoch_seconds, [each.seconds for run in row.members for each in steady_samples(run)]
-    if mean is None:
-        return None
-    lows, highs = (one.lo for one in seen), (one.hi for one in seen)
-    return Interval(mean.value, min([mean.lo, *lows]), max([mean.hi, *highs]))
+    return max(same, key=rank, default=None)
 
 
 def _from_bands(run: RunSpec, edition: Edition, quantity: str = "epoch_seconds") -> Interval | None:
@@ -168,4 +193,4 @@ def _from_bands(run: RunSpec, edition: Edition, quantity: str = "epoch_seconds")
     band = min(fitting, key=lambda band: band.batch_size != run.batch_size, default=None)
     if band is None:
         return None
-    return _scaled(Interval(band.value, band.low, band.high), band.batch_size, run)
+    return _with_batch(Interval(band.value, band.low, band.high), band.batch_size, run)

@@ -23,7 +23,7 @@ from labtui.domain.state import LOG_ENDINGS, WITHOUT_JOB, LabState, RunState, Su
 from labtui.domain.terminal_text import file_name
 from labtui.lab import plan as lab_plan
 from labtui.lab.evidence import Evidence, FileFact
-from labtui.lab.expected_time import expectation, time_limit
+from labtui.lab.expected_time import time_and_cost, time_limit
 from labtui.lab.plan_table import rows_of
 from labtui.lab.run_choice import existing_runs
 from labtui.preflight.findings import imported_files
@@ -299,7 +299,7 @@ def _propose_more_time(
     needed = sum(run.trained_s / run.epochs_read * run.spec.epochs for run in known if run.epochs)
     planned, before = submission.time_limit_minutes, submission.limit_minutes
     rows = session.results().measured
-    expected, _ = expectation(_redraft(session, submission, specs, planned), session.edition, rows)
+    expected, _ = time_and_cost(_redraft(session, submission, specs, planned), session.edition, rows)
     if expected is not None:
         needed = max(needed, expected.hi)
     elif known and not any(run.epochs for run in runs):

@@ -58,7 +58,7 @@ class Preview(msgspec.Struct, frozen=True):
 def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Preview:
     """What submitting this draft would do. Writes nothing and sends nothing."""
     from labtui.lab.edition import EditedCheck, images_of
-    from labtui.lab.expected_time import expectation
+    from labtui.lab.expected_time import time_and_cost
     from labtui.preflight import ScriptContext, paths_to_ask, preflight
 
     planned, sent = plan(session, draft, script)
@@ -70,7 +70,7 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
     asked = replace(draft, **{name: getattr(planned, name) for name in fields})
     if draft.gpus and not asked.gpus:
         asked = replace(asked, runs=tuple(replace(run, device="cpu", n_gpus=0) for run in draft.runs))
-    seconds, gpu_hours = expectation(asked, edition, session.results().measured)
+    seconds, gpu_hours = time_and_cost(asked, edition, session.results().measured)
     if lacks_gpus := draft.form != "own" and asked.gpus > 0 and bool(session.profile.without_gpus):
         seconds = gpu_hours = None
     task, ours = edition.task(draft.task_id), edition.run_scripts

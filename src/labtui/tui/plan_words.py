@@ -15,7 +15,7 @@ from rich.text import Text
 from labtui.domain.model import Interval, RunPhase, RunSpec, SubmissionDraft, plural
 from labtui.domain.terminal_text import range_text
 from labtui.domain.tuning import option_groups
-from labtui.lab.expected_time import expectation, run_seconds, total
+from labtui.lab.expected_time import run_seconds, sum_intervals, time_and_cost
 from labtui.lab.plan import PlanRow, expected_learning_rate
 from labtui.preflight.findings import MAIN_SCRIPT
 from labtui.results.cost import hours_text
@@ -64,8 +64,8 @@ def ticket(plan: Plan) -> tuple[Figure, ...]:
     of = plan.job_file.name if plan.job_file is not None else plural(len(plan.drafts), "job")
     figures = [Figure(str(runs), "run" if runs == 1 else "runs", f"in {of}")]
     each = [_seconds(run, draft, plan) for draft in plan.requests for run in draft.runs]
-    hours = total([expectation(draft, plan.edition, plan.measured)[1] for draft in plan.requests])
-    if (seconds := total(each)) is not None:
+    hours = sum_intervals([time_and_cost(draft, plan.edition, plan.measured)[1] for draft in plan.requests])
+    if (seconds := sum_intervals(each)) is not None:
         shown = sum(round(one.value) for one in each if one is not None)  # what the rows say adds up
         bounds = Interval(shown, min(shown, seconds.lo), max(shown, seconds.hi))
         below = f"expected, {range_text(bounds, shown)}".partition(", about")[0]
