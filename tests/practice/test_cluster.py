@@ -16,7 +16,7 @@ from paramiko.common import cMSG_CHANNEL_SUCCESS
 from labtui.commands.cli import main
 from labtui.domain.errors import DataError, UsageError
 from labtui.practice.cluster import PracticeCluster
-from labtui.practice.command_line import MIN_JOB_AGE_S, Call
+from labtui.practice.command_line import MIN_JOB_AGE_S, Invocation
 from labtui.practice.layout import STATE_FILE, Layout, make_layout, program_environment
 from labtui.practice.request import Refused, build_request
 from tests.real_cluster.cluster import alive, wait_until
@@ -163,7 +163,7 @@ def submit_here(cluster, script, **options):
 
 
 def run_program(cluster, program, *words):
-    call = Call(argv=tuple(words), folder="/", environment={"TZ": "UTC"}, stdin=b"")
+    call = Invocation(argv=tuple(words), folder="/", environment={"TZ": "UTC"}, stdin=b"")
     return cluster._answer(program, call)[:2]
 
 
@@ -231,7 +231,7 @@ def test_an_sbatch_that_was_answered_is_on_the_disk_of_the_one_session(tmp_path)
             PracticeCluster(tmp_path / "kept")
         assert caught.value.hint
         script = b"#!/bin/sh\n#SBATCH -A nct_000 -q gp_training -t 10\n"
-        call = Call(argv=("--hold",), folder=str(tmp_path), environment={}, stdin=script)
+        call = Invocation(argv=("--hold",), folder=str(tmp_path), environment={}, stdin=script)
         assert cluster._answer("sbatch", call)[1] == "Submitted batch job 1\n"
         saved = json.loads((tmp_path / "kept" / STATE_FILE).read_text())
         assert [job["job_id"] for job in saved["jobs"]] == [1]

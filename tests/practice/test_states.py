@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from msgspec.structs import replace
 
 from labtui.domain.errors import UsageError
-from labtui.practice.command_line import KILL_WAIT_S, MIN_JOB_AGE_S, Call
+from labtui.practice.command_line import KILL_WAIT_S, MIN_JOB_AGE_S, Invocation
 from labtui.practice.commands import answer
 from labtui.practice.controller import SIGKILL, SIGTERM, Controller
 from labtui.practice.incidents import ACTS, INCIDENTS, IncidentPlan, choose
@@ -91,7 +91,7 @@ class SlurmUse(RuleBasedStateMachine):
     def end(self, data, status, signal):
         job_id = data.draw(st.sampled_from(sorted(self.runner.running)))
         del self.runner.running[job_id]
-        self.control.ended(job_id, status, signal, self.now)
+        self.control.record_exit(job_id, status, signal, self.now)
 
     @precondition(lambda self: self.runner.running)
     @rule(data=st.data())
@@ -101,7 +101,7 @@ class SlurmUse(RuleBasedStateMachine):
     @rule(number=st.integers(1, 12), held=st.booleans())
     def hold(self, number, held):
         with contextlib.suppress(Refused):
-            self.control.hold(number, held, self.now)
+            self.control.set_held(number, held, self.now)
 
     @rule(seconds=st.floats(0, 2000))
     def accounting_fails(self, seconds):
@@ -170,7 +170,7 @@ def test_a_job_that_does_not_stop_at_its_time_limit_is_killed():
     assert runner.signals == [(job.job_id, SIGTERM)], "a minute is over: asked once"
     control.advance(70.0 + KILL_WAIT_S)
     assert runner.signals[-1] == (job.job_id, SIGKILL)
-    control.ended(job.job_id, 0, SIGKILL, 101.0)
+    control.record_exit(job.job_id, 0, SIGKILL, 101.0)
     assert job.state == "TIMEOUT"
 
 
@@ -182,7 +182,7 @@ def test_no_more_scripts_run_at_once_than_the_laptop_bears():
     waiting = [job for job in jobs if job.state == PENDING]
     assert {job.reason for job in waiting} == {"Resources"}
     assert control.start_estimate(waiting[0], 60.0) == 60.0 + 600, "when the first may be over"
-    control.ended(jobs[0].job_id, 0, 0, 100.0)
+    control.record_exit(jobs[0].job_id, 0, 0, 100.0)
     control.advance(101.0)
     assert [job.state for job in waiting].count(RUNNING) == 1
 
@@ -201,14 +201,14 @@ def test_a_job_on_two_nodes_says_so_everywhere():
     control.advance(60.0)
 
     def asked(program, *words):
-        return answer(program, Call(words, "/", {}), control, 61.0)[1]
+        return answer(program, Invocation(words, "/", {}), control, 61.0)[1]
 
     assert asked("squeue", "-h", "-o", "%i %D %N") == "1 2 as01r1b[01-02]\n"
     assert asked("squeue", "-h").split()[6] == "2"
     refused = "sbatch: error: practice cluster: --array is not supported\n"
     for line, told in (("scontrol update TimeLimit=1 JobId=1", ""), ("sbatch -a 1-3", refused)):
         program, *words = line.split()
-        assert answer(program, Call(tuple(words), "/", {}), control, 62.0)[2] == told
+        assert answer(program, Invocation(tuple(words), "/", {}), control, 62.0)[2] == told
     assert asked("sacct", "-X", "-n", "-P", "-o", "JobIDRaw,NodeList") == "1|as01r1b[01-02]\n"
 
 
@@ -271,7 +271,7 @@ def test_a_running_job_is_ended(name, options, number, line, state):
     plan(cluster, name).look(1200.0)
     cluster.controller.advance(1201.0)
     assert (job.job_id, number) in cluster.runner.signals and line in cluster.runner.lines[-1]
-    cluster.controller.ended(job.job_id, 0, number, 1201.0)
+    cluster.controller.record_exit(job.job_id, 0, number, 1201.0)
     assert job.state == state
     if state == "PENDING":
         assert (job.submit_time, job.start_time, job.restarts) == (1201.0, None, 1)
@@ -302,7 +302,7 @@ def test_what_does_not_answer_comes_back(name, program, words):
     cluster = Cluster()
     running_job(cluster)
     plan(cluster, name).look(1200.0)
-    call = Call((), "/", {})
+    call = Invocation((), "/", {})
     status, _, err = answer(program, call, cluster.controller, 1201.0)
     assert status == 1 and words in err
     assert answer(program, call, cluster.controller, 2000.0)[0] == 0

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from labtui.practice.cluster import PracticeCluster
-from labtui.practice.command_line import CommandError, compress, expand
+from labtui.practice.command_line import CommandError, compress_nodes, expand_nodes
 from labtui.practice.srun import plan_step
 from tests.real_cluster.cluster import alive, wait_until
 
@@ -35,7 +35,7 @@ def test_tasks_are_spread_over_the_nodes_of_the_job_whose_lists_are_those_of_slu
     four = ["as01r1b01", "as01r1b02", "as01r1b04", "as01r1b08"]
     lists = {"as01r1b01": four[:1], "n[1-3]": ["n1", "n2", "n3"], "as01r1b[01-02,04,08]": four, "": []}
     for short, names in lists.items():
-        assert (compress(names), expand(short)) == (short, names)
+        assert (compress_nodes(names), expand_nodes(short)) == (short, names)
 
 
 HEADER = b"#!/bin/bash\n#SBATCH -A nct_000 -q gp_training -n 2\n"

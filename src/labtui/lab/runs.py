@@ -305,18 +305,16 @@ class Publication(PublishedRow, frozen=True, kw_only=True):
 
     rows: Annotated[tuple[PublishedRow, ...], Meta(min_length=1)]
 
-    def complete_rows(self) -> tuple[PublishedRow, ...]:
+    def complete_rows(self) -> Iterator[PublishedRow]:
         """The rows with the table's fields filled in; without `gpus` on either, it is 1 for a training."""
         unset = PublishedRow()
         shared = {name: getattr(self, name) for name in unset.__struct_fields__}
-        complete = []
         for row in self.rows:
             own = {name: value for name in shared if (value := getattr(row, name)) != getattr(unset, name)}
             values = shared | own
             if values["gpus"] is None and values["processes"] is None:
                 values["gpus"] = 1
-            complete.append(PublishedRow(**values))
-        return tuple(complete)
+            yield PublishedRow(**values)
 
 
 def bands_of(rows: Iterable[PublishedRow]) -> tuple[Band, ...]:

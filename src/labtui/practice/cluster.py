@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from labtui.practice.command_line import MIN_JOB_AGE_S, Answer, Call
+from labtui.practice.command_line import MIN_JOB_AGE_S, Answer, Invocation
 from labtui.practice.commands import answer
 from labtui.practice.controller import Controller
 from labtui.practice.layout import Layout, StateFile, make_layout, program_environment
@@ -28,7 +28,7 @@ from labtui.practice.sshd import PracticeSSHServer
 MAX_REQUEST = 8 * 2**20
 
 
-def control_server(secret: str, answer: Callable[[str, Call], Answer]) -> socketserver.ThreadingTCPServer:
+def serve_calls(secret: str, answer: Callable[[str, Invocation], Answer]) -> socketserver.ThreadingTCPServer:
     """Listen on 127.0.0.1 and pass each call of a program to `answer(program, call)`.
 
     A call is the secret, the program, its folder, the number of arguments and of variables, then these, each followed
@@ -47,7 +47,7 @@ def control_server(secret: str, answer: Callable[[str, Call], Answer]) -> socket
                 *fields, stdin = rest.split(b"\0", int(argv) + int(variables))
                 texts = (field.decode("utf-8", "replace") for field in fields)
                 asked = tuple(itertools.islice(texts, int(argv)))
-                call = Call(asked, folder, dict(text.split("=", 1) for text in texts), stdin)
+                call = Invocation(asked, folder, dict(text.split("=", 1) for text in texts), stdin)
                 status, *streams = answer(program, call)
                 out, err = (stream.encode("utf-8", "surrogateescape") for stream in streams)
                 self.wfile.write(b"%d %d\n" % (status, len(out)) + out + err)
@@ -89,7 +89,7 @@ class PracticeCluster(contextlib.AbstractContextManager["PracticeCluster"]):
         # it shows the real time, or a later one if it was saved with that: no record lies in its future
         self.clock = PracticeClock(began, speed, max(0.0, saved.clock - began) if saved else 0.0)
         self._stop, secret = threading.Event(), secrets.token_hex(16)
-        self._control = control_server(secret, self._answer)
+        self._control = serve_calls(secret, self._answer)
         environment = self._environment(f"{self._control.server_address[1]}:{secret}")
         make_layout(self.layout, environment, real_data=train)
         self.runner = JobRunner(self.layout.spool, environment, self._ended, "" if keep else str(folder))
@@ -170,7 +170,7 @@ class PracticeCluster(contextlib.AbstractContextManager["PracticeCluster"]):
             "LABTUI_PRACTICE_CONTROL": control,
         }
 
-    def _answer(self, program: str, call: Call) -> Answer:
+    def _answer(self, program: str, call: Invocation) -> Answer:
         now = self.clock.now()
         if program == "bsc_quota":
             used = "1.0 TB" if now < self.controller.full_until else "12.0 GB"
@@ -181,7 +181,7 @@ class PracticeCluster(contextlib.AbstractContextManager["PracticeCluster"]):
         return reply
 
     def _ended(self, job_id: int, status: int, number: int) -> None:
-        self.controller.ended(job_id, status, number, self.clock.now())
+        self.controller.record_exit(job_id, status, number, self.clock.now())
 
     def _beat(self) -> None:
         while not self._stop.wait(HEARTBEAT_S):

@@ -10,7 +10,7 @@ import msgspec
 
 from labtui.domain.profile import Queue
 from labtui.practice import command_line
-from labtui.practice.command_line import NO_CONTROLLER, VERSION, Answer, Call, CommandError, Program, stamp
+from labtui.practice.command_line import NO_CONTROLLER, VERSION, Answer, CommandError, Invocation, format_time
 from labtui.practice.controller import Controller
 from labtui.practice.job import FIELDS, HEADINGS, Job, account_row, formatted, queue_row
 from labtui.practice.request import CLUSTER, MAX_PARTITION_S, Refused, all_options, build_request, sent_script
@@ -20,17 +20,17 @@ from labtui.slurm.values import duration_text, limit_minutes
 class ParsedCall(msgspec.Struct, frozen=True):
     """A call with its parsed options, the controller that answers, and the time."""
 
-    call: Call
+    call: Invocation
     control: Controller
     now: float
     options: Mapping[str, str]
     rest: list[str]
 
 
-def answer(program: str, call: Call, control: Controller, now: float) -> Answer:
+def answer(program: str, call: Invocation, control: Controller, now: float) -> Answer:
     """Run one of Slurm's commands and return its answer."""
     text, run, down = _COMMANDS[program]
-    known = command_line.SBATCH if program == "sbatch" else Program.of(program, text)
+    known = command_line.SBATCH if program == "sbatch" else command_line.CommandOptions.of(program, text)
     try:
         options, rest = command_line.parse_argv(call.argv, known)
         if "version" in options:
@@ -106,10 +106,11 @@ def sbatch(parsed: ParsedCall) -> Iterable[str]:
             raise Refused(final=NO_CONTROLLER)
         if test_only:
             control.check_limits(request)
-            when, node = stamp(now + 60, call.environment, ""), control.site.nodes_of(request.partition)[0]
+            when = format_time(now + 60, call.environment, "")
+            node = control.site.nodes_of(request.partition)[0]
             where = f"{request.cpus} processors on nodes {node.name} in partition {request.partition}"
             raise CommandError(f"sbatch: Job {control.next_id} to start at {when} using {where}\n", status=0)
-        environment = command_line.exported(options.get("export", ""), call.environment)
+        environment = command_line.select_environment(options.get("export", ""), call.environment)
         words = tuple(parsed.rest[1:])
         job = control.submit(request, script=script, arguments=words, environment=environment, now=now)
     except Refused as refused:
@@ -129,7 +130,7 @@ def scontrol(parsed: ParsedCall) -> Iterable[str]:
         if verb == "show" and shown:
             return shown(parsed, name)
         if verb in ("hold", "release"):
-            control.hold(_job_id(what), verb == "hold", now)
+            control.set_held(_job_id(what), verb == "hold", now)
             return ()
         if verb == "update":
             _update(parsed.rest[1:], control, now)
@@ -144,7 +145,7 @@ def _job_id(text: str) -> int:
 
 
 def _config(parsed: ParsedCall, _name: str) -> Iterable[str]:
-    head = f"Configuration data as of {stamp(parsed.now, parsed.call.environment, '')}"
+    head = f"Configuration data as of {format_time(parsed.now, parsed.call.environment, '')}"
     return [head, f"ClusterName             = {CLUSTER}", f"SLURM_VERSION           = {VERSION}"]
 
 
@@ -161,7 +162,7 @@ def _partitions(parsed: ParsedCall, _name: str) -> Iterable[str]:
 
 
 def _hostnames(parsed: ParsedCall, nodes: str) -> Iterable[str]:
-    return command_line.expand(nodes or parsed.call.environment.get("SLURM_JOB_NODELIST", ""))
+    return command_line.expand_nodes(nodes or parsed.call.environment.get("SLURM_JOB_NODELIST", ""))
 
 
 def _update(argv: list[str], control: Controller, now: float) -> None:
@@ -172,7 +173,7 @@ def _update(argv: list[str], control: Controller, now: float) -> None:
         raise CommandError(f"{text}\nRequest aborted\n")
     if (minutes := limit_minutes(given["timelimit"])) is None:
         raise CommandError("scontrol: error: Invalid TimeLimit value\n")
-    control.limit(_job_id(given["jobid"]), minutes * 60, now)
+    control.set_time_limit(_job_id(given["jobid"]), minutes * 60, now)
 
 
 # -------------------------------------------------------------------------------------- sinfo, sacctmgr
@@ -203,11 +204,8 @@ def sacctmgr(parsed: ParsedCall) -> Iterable[str]:
 
 def _qos_row(queue: Queue) -> dict[str, str]:
     limits = {"maxjobspu": queue.max_running_per_user, "maxsubmitpu": queue.max_submit_per_user}
-    return {
-        "name": queue.name,
-        "maxwall": duration_text(60 * (queue.max_minutes or 0)),
-        **{name: "" if limit is None else str(limit) for name, limit in limits.items()},
-    }
+    row = {name: "" if limit is None else str(limit) for name, limit in limits.items()}
+    return row | {"name": queue.name, "maxwall": duration_text(60 * (queue.max_minutes or 0))}
 
 
 _DATABASE = "Problem talking to the database: Connection refused"

@@ -1,8 +1,8 @@
 """The practice cluster's slurmctld and slurmdbd: takes submissions, starts and ends jobs, keeps their records.
 
 Every public method holds the lock while it reads or changes jobs; `now` is UNIX seconds on the cluster's clock.
-`JobRunner` runs the jobs and calls `ended` when they are over. A finished job leaves the queue after `min_job_age_s`;
-accounting keeps it.
+`JobRunner` runs the jobs and calls `record_exit` when they are over. A finished job leaves the queue after
+`min_job_age_s`; accounting keeps it.
 """
 
 import math
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec.structs import replace
 
-from labtui.practice.command_line import KILL_WAIT_S, MIN_JOB_AGE_S, stamp
+from labtui.practice.command_line import KILL_WAIT_S, MIN_JOB_AGE_S, format_time
 from labtui.practice.job import PENDING, RUNNING, Job, JobRequest
 from labtui.practice.request import POLICY, Node, Refused, Site
 from labtui.practice.runner import JobRunner
@@ -57,8 +57,8 @@ class Controller:
             self.jobs = {job.job_id: job for job in jobs}
             self.next_id = max([self.next_id, *(job_id + 1 for job_id in self.jobs)])
             for job in self._running():
-                job.wanted = job.wanted or (PENDING if job.request.requeue else "NODE_FAIL")
-                self.ended(job.job_id, 0, 0, ended_at)
+                job.end_state = job.end_state or job.state_after_node_failure
+                self.record_exit(job.job_id, 0, 0, ended_at)
 
     # ------------------------------------------------------------------ what the commands ask
 
@@ -75,6 +75,17 @@ class Controller:
         """All jobs since the cluster was made, by id."""
         with self.lock:
             return [self.jobs[job_id] for job_id in sorted(self.jobs)]
+
+    def start_estimate(self, job: Job, now: float) -> float | None:
+        """When a pending job may start: once the first running job in its way reaches its limit. None if unknown."""
+        with self.lock:
+            if job.reason == "BeginTime":
+                return job.begin
+            if waits := self.waits.get(job.job_id):
+                return waits[-1][1]
+            alike = (other for other in self._running() if other.request.partition == job.request.partition)
+            ends = ((other.start_time or now) + other.request.time_limit_s for other in alike)
+            return min(ends, default=None) if job.reason == "Resources" else None
 
     def check_limits(self, request: JobRequest) -> None:
         """Check the limits on the number of jobs. Raises Refused."""
@@ -122,34 +133,34 @@ class Controller:
                 environment={name: environment[name] for name in own},
             )
             if request.held:
-                self.hold(job_id, True, now)
+                self.set_held(job_id, True, now)
             return job
 
     def cancel(self, job_id: int, now: float) -> None:
         """``scancel``. Raises Refused."""
         with self.lock:
-            if (job := self._living(job_id, now)).state == PENDING:
+            if (job := self._unfinished(job_id, now)).state == PENDING:
                 job.reason = "None"
-                job.end("CANCELLED", now)
+                job.finish("CANCELLED", now)
             else:
-                self._end(job, "CANCELLED", "", now)
+                self._terminate(job, "CANCELLED", "", now)
 
-    def hold(self, job_id: int, held: bool, now: float) -> None:
+    def set_held(self, job_id: int, held: bool, now: float) -> None:
         """``scontrol hold`` and ``release``. Raises Refused."""
         with self.lock:
-            job = self._living(job_id, now)
+            job = self._unfinished(job_id, now)
             job.held = held
             job.reason = "JobHeldUser" if held else "None"
 
-    def limit(self, job_id: int, limit_s: int, now: float) -> None:
+    def set_time_limit(self, job_id: int, limit_s: int, now: float) -> None:
         """``scontrol update TimeLimit``; the limit of a running job may only be lowered. Raises Refused."""
         with self.lock:
-            job = self._living(job_id, now)
+            job = self._unfinished(job_id, now)
             if job.state != PENDING and limit_s > job.request.time_limit_s:
                 raise Refused(final="Access/permission denied")
             job.request = replace(job.request, time_limit_s=limit_s)
 
-    def _living(self, job_id: int, now: float) -> Job:
+    def _unfinished(self, job_id: int, now: float) -> Job:
         """A pending or running job. Raises Refused."""
         job = next((job for job in self.in_queue(now) if job.job_id == job_id), None)
         if job is None or job.finished:
@@ -164,8 +175,9 @@ class Controller:
             look(now)
         with self.lock:
             for job in list(self.jobs.values()):
-                if job.state == RUNNING and job.elapsed_s(now) >= job.request.time_limit_s and not job.wanted:
-                    self._end(job, "TIMEOUT", "DUE TO TIME LIMIT", now)
+                is_over = job.elapsed_s(now) >= job.request.time_limit_s
+                if job.state == RUNNING and is_over and not job.end_state:
+                    self._terminate(job, "TIMEOUT", "DUE TO TIME LIMIT", now)
                 if job.kill_at is not None and now >= job.kill_at:
                     job.kill_at = None
                     self.runner.signal(job.job_id, SIGKILL)
@@ -174,25 +186,26 @@ class Controller:
                     if job.state == PENDING:
                         self._consider(job, now)
 
-    def ended(self, job_id: int, status: int, number: int, now: float) -> None:
+    def record_exit(self, job_id: int, exit_status: int, signal_number: int, now: float) -> None:
         """Record that the job's script has ended, with this exit status or killed by this signal."""
         with self.lock:
             job = self.jobs[job_id]
             if job.state != RUNNING:
                 return
-            wanted, job.wanted, job.kill_at = job.wanted, "", None
-            if wanted == PENDING:  # it is queued again
+            end_state, job.end_state, job.kill_at = job.end_state, "", None
+            if end_state == PENDING:  # it is queued again
                 job.state, job.reason, job.all_nodes = PENDING, "BeginTime", ()
                 job.start_time = job.end_time = None
                 job.submit_time, job.begin = now, now + REQUEUE_DELAY_S
                 job.restarts += 1
                 return
-            if not wanted and (status or number):  # Slurm reports no status for a job that it ended itself
-                job.exit_code = f"0:{number}" if number else f"{status}:0"
+            failed = exit_status or signal_number
+            if failed and not end_state:  # Slurm reports no status for a job that it ended itself
+                job.exit_code = f"0:{signal_number}" if signal_number else f"{exit_status}:0"
                 job.reason = "NonZeroExitCode"
-            if wanted == "TIMEOUT":
+            if end_state == "TIMEOUT":
                 job.reason = "TimeLimit"
-            job.end(wanted or ("FAILED" if status or number else "COMPLETED"), now)
+            job.finish(end_state or ("FAILED" if failed else "COMPLETED"), now)
 
     def fail_node(self, job_id: int, now: float) -> None:
         """Fail the job's node: the job is requeued where allowed, else it ends as NODE_FAIL."""
@@ -200,8 +213,8 @@ class Controller:
             job = self.jobs[job_id]
             if job.state != RUNNING:
                 return
-            wanted = PENDING if job.request.requeue else "NODE_FAIL"
-            self._end(job, wanted, "DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS", now)
+            tail = "DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS"
+            self._terminate(job, job.state_after_node_failure, tail, now)
             self.runner.signal(job_id, SIGKILL)
 
     def run_out_of_memory(self, job_id: int) -> None:
@@ -210,25 +223,25 @@ class Controller:
             if (job := self.jobs[job_id]).state == RUNNING:
                 found = f"slurmstepd: error: Detected 1 oom_kill event in StepId={job_id}.batch."
                 self.runner.write_error(job, f"{found} Some of the step tasks have been OOM Killed.")
-                job.wanted = "OUT_OF_MEMORY"
+                job.end_state = "OUT_OF_MEMORY"
                 self.runner.signal(job_id, SIGKILL)
 
     # ------------------------------------------------------------------ inside
 
-    def _end(self, job: Job, wanted: str, tail: str, now: float) -> None:
-        job.wanted = wanted
-        text = f"*** JOB {job.job_id} ON {job.node} CANCELLED AT {stamp(now, {}, '')} {tail}".rstrip()
+    def _terminate(self, job: Job, end_state: str, tail: str, now: float) -> None:
+        job.end_state = end_state
+        text = f"*** JOB {job.job_id} ON {job.node} CANCELLED AT {format_time(now, {}, '')} {tail}".rstrip()
         self.runner.write_error(job, f"slurmstepd: error: {text} ***")
         job.kill_at = now + KILL_WAIT_S
         self.runner.signal(job.job_id, SIGTERM)
 
     def _consider(self, job: Job, now: float) -> None:
         """Start a pending job, or set the reason why it cannot start yet."""
+        if job.held:
+            return
         queue, running, waits = job.request.queue, self._running(), self.waits.get(job.job_id)
         alike = sum(other.request.queue == queue for other in running)
         nodes = self._free_nodes(job, running) if len(running) < self.site.max_jobs else []
-        if job.held:
-            return
         if job.begin is not None and now < job.begin:
             job.reason = "BeginTime"
         elif now - job.submit_time < SCHEDULE_DELAY_S:
@@ -265,14 +278,3 @@ class Controller:
         job.state, job.reason, job.start_time = RUNNING, "None", now
         job.all_nodes = tuple(each.name for each in nodes)
         self.runner.start(job)
-
-    def start_estimate(self, job: Job, now: float) -> float | None:
-        """When a pending job may start: once the first running job in its way reaches its limit. None if unknown."""
-        with self.lock:
-            if job.reason == "BeginTime":
-                return job.begin
-            if waits := self.waits.get(job.job_id):
-                return waits[-1][1]
-            alike = (other for other in self._running() if other.request.partition == job.request.partition)
-            ends = ((other.start_time or now) + other.request.time_limit_s for other in alike)
-            return min(ends, default=None) if job.reason == "Resources" else None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from labtui.domain.profile import Queue
-from labtui.practice.command_line import compress, stamp
+from labtui.practice.command_line import compress_nodes, format_time
 from labtui.slurm import states
 from labtui.slurm.values import duration_text
 
@@ -75,10 +75,10 @@ class Job(msgspec.Struct):
     exit_code: str = "0:0"
     """``status:signal`` as Slurm writes it."""
     restarts: int = 0
-    wanted: str = ""
+    end_state: str = msgspec.field(default="", name="wanted")
     """The state that a job will get once its processes have ended (TIMEOUT, CANCELLED ...); "" for none."""
 
-    def end(self, state: str, now: float) -> None:
+    def finish(self, state: str, now: float) -> None:
         """Reach a final state, and drop the script and environment."""
         self.state, self.end_time, self.script, self.environment = state, now, b"", {}
 
@@ -90,7 +90,12 @@ class Job(msgspec.Struct):
     @property
     def node_list(self) -> str:
         """Its nodes as Slurm writes them: ``as01r1b01``, ``as01r1b[01-02,04]``."""
-        return compress(self.all_nodes)
+        return compress_nodes(self.all_nodes)
+
+    @property
+    def state_after_node_failure(self) -> str:
+        """Pending again where it may be requeued."""
+        return PENDING if self.request.requeue else "NODE_FAIL"
 
     @property
     def finished(self) -> bool:
@@ -132,11 +137,11 @@ def queue_row(job: Job, environment: Mapping[str, str], control: Controller, now
         "N": job.node_list,
         "P": asked.partition,
         "R": f"({job.reason})" if waits else job.node_list,
-        "S": stamp(start, environment, "N/A"),
+        "S": format_time(start, environment, "N/A"),
         "T": job.state,
-        "V": stamp(job.submit_time, environment, "Unknown"),
+        "V": format_time(job.submit_time, environment, "Unknown"),
         "Z": asked.work_dir,
-        "e": stamp(job.end_time if job.finished else end, environment, "N/A"),
+        "e": format_time(job.end_time if job.finished else end, environment, "N/A"),
         "j": asked.name,
         "k": asked.comment or "(null)",
         "l": duration_text(asked.time_limit_s, hours=False),
@@ -153,16 +158,16 @@ def account_row(job: Job, environment: Mapping[str, str], now: float) -> dict[st
     values = (
         asked.comment,
         str(job.elapsed_s(now)),
-        stamp(job.end_time if job.finished else None, environment, "Unknown"),
+        format_time(job.end_time if job.finished else None, environment, "Unknown"),
         job.exit_code,
         str(job.job_id),
         asked.name,
         job.node_list or "None assigned",
         asked.partition,
         asked.queue.name,
-        stamp(job.start_time, environment, "Unknown"),
+        format_time(job.start_time, environment, "Unknown"),
         "CANCELLED by 1000" if job.state == "CANCELLED" else job.state,
-        stamp(job.submit_time, environment, "Unknown"),
+        format_time(job.submit_time, environment, "Unknown"),
         str(asked.time_limit_s // 60),
     )
     return dict(zip(FIELDS, values, strict=True))

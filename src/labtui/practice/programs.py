@@ -80,7 +80,7 @@ class RehearsedTime:
 
 
 def ask_cluster(program: str, argv: list[str]) -> None:
-    """Send the call to the cluster's process, print its answer and exit; `control_server` documents their forms."""
+    """Send the call to the cluster's process, print its answer and exit; `serve_calls` documents their forms."""
     import _socket  # importing `socket` takes longer than all the rest
 
     port, _, secret = os.environ.get("LABTUI_PRACTICE_CONTROL", "").partition(":")

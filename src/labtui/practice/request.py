@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from labtui.domain.profile import Profile
-from labtui.practice.command_line import SBATCH, Call, CommandError, count, parse_argv
+from labtui.practice.command_line import SBATCH, CommandError, Invocation, parse_argv, positive_number
 from labtui.practice.job import JobRequest
 from labtui.session.settings import load_profile
 from labtui.slurm.batch_script import directive_words, read_script
@@ -95,7 +95,7 @@ def all_options(script: bytes) -> dict[str, str]:
     return options
 
 
-def sent_script(call: Call, argv: list[str]) -> tuple[bytes, str]:
+def sent_script(call: Invocation, argv: list[str]) -> tuple[bytes, str]:
     """The script and default job name, from the named file or standard input. Raises Refused."""
     script, name = call.stdin, "sbatch"
     if argv:
@@ -197,4 +197,4 @@ def _check_size(site: Site, partition: str, wanted: int, cpus: int, gpus: int, g
 
 
 def _number(options: Mapping[str, str], name: str, default: int) -> int:
-    return count(options[name].partition("-")[0], name, SBATCH) if name in options else default
+    return positive_number(options[name].partition("-")[0], name, SBATCH) if name in options else default

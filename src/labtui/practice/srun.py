@@ -54,7 +54,7 @@ def plan_step(argv: Sequence[str], environment: Mapping[str, str]) -> JobStep:
     if tasks * (requested_cpus or 1) > available and "overcommit" not in options:
         why = f"Unable to create step for job {job}: More processors requested than permitted"
         raise command_line.CommandError(f"srun: error: {why}\n")
-    names = command_line.expand(environment.get("SLURM_JOB_NODELIST", "")) or ["localhost"]
+    names = command_line.expand_nodes(environment.get("SLURM_JOB_NODELIST", "")) or ["localhost"]
     return JobStep(tuple(command), tasks, requested_cpus, options, tuple(names[:nodes]))
 
 
@@ -62,7 +62,7 @@ def _number(
     options: Mapping[str, str], environment: Mapping[str, str], name: str, variable: str
 ) -> int | None:
     text = options.get(name, environment.get(variable))
-    return None if text is None else command_line.count(text, name, command_line.SRUN)
+    return None if text is None else command_line.positive_number(text, name, command_line.SRUN)
 
 
 FORCED = (signal.SIGKILL, signal.SIGTERM)
@@ -106,7 +106,7 @@ def run_step(step: JobStep, number: int) -> int:
     for (node, status), tasks in alike.items():
         if status:
             how = f"Exited with exit code {status}" if status > 0 else signal.strsignal(-status)
-            which = f"task{'s' if len(tasks) > 1 else ''} {command_line.ranges(tasks)}"
+            which = f"task{'s' if len(tasks) > 1 else ''} {command_line.compress_numbers(tasks)}"
             say(f"srun: error: {node}: {which}: {how}")
     if any(-status in FORCED for status in ends.values()):
         say(f"srun: Force Terminated StepId={os.environ['SLURM_JOB_ID']}.{number}")
@@ -125,12 +125,12 @@ def _environment(step: JobStep, number: int, task: int) -> dict[str, str]:
         **dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS"), tasks),
         **dict.fromkeys(("SLURM_TASKS_PER_NODE", "SLURM_STEP_TASKS_PER_NODE"), tasks_per_node),
         "SLURM_STEP_NUM_NODES": str(nodes),
-        "SLURM_STEP_NODELIST": command_line.compress(step.nodes),
+        "SLURM_STEP_NODELIST": command_line.compress_nodes(step.nodes),
         "SLURM_STEP_ID": str(number),
     }
     if step.cpus_per_task:
         values["SLURM_CPUS_PER_TASK"] = str(step.cpus_per_task)
-    return command_line.exported(step.options.get("export", ""), os.environ) | values
+    return command_line.select_environment(step.options.get("export", ""), os.environ) | values
 
 
 def step_number(folder: Path) -> int:

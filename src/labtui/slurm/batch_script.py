@@ -19,9 +19,11 @@ _OPTIONS = decode.own_toml(__file__, "options.toml")
 FLAGS = frozenset(_OPTIONS["flags"].split())
 """Options without a value."""
 VALUED = frozenset(_OPTIONS["valued"].split())
-LONG_OPTIONS = FLAGS | VALUED | frozenset(_OPTIONS["optional"].split())
+OPTIONAL = frozenset(_OPTIONS["optional"].split())
+"""Options with an optional value, which must follow after "="."""
+LONG_OPTIONS = FLAGS | VALUED | OPTIONAL
 SHORT_OPTIONS: dict[str, str] = _OPTIONS["short"]
-_SYNONYMS: dict[str, str] = _OPTIONS["same"]
+SYNONYMS: dict[str, str] = _OPTIONS["same"]
 
 
 class Directive(msgspec.Struct, frozen=True):
@@ -40,8 +42,8 @@ class Directive(msgspec.Struct, frozen=True):
 def long_name(written: str) -> str | None:
     """The option that a long name or a prefix of one stands for; None if there is none or several."""
     if written in LONG_OPTIONS:
-        return _SYNONYMS.get(written, written)
-    fitting = {_SYNONYMS.get(name, name) for name in LONG_OPTIONS if written and name.startswith(written)}
+        return SYNONYMS.get(written, written)
+    fitting = {SYNONYMS.get(name, name) for name in LONG_OPTIONS if written and name.startswith(written)}
     return fitting.pop() if len(fitting) == 1 else None
 
 
