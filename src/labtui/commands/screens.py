@@ -109,7 +109,7 @@ def show(
         app = LabApp(session, prompter=prompter, incidents=incidents, factor=practice_factor, kept=kept)
         app.with_tour = is_first_start()
         if before is not None:
-            app.first_pane = before.first_pane
+            app.main.pane = before.main.pane
             app.view_model.choose_task(before.view_model.task_id)
         code = app.run()
     finally:

@@ -3,8 +3,6 @@
 pandas is imported only when the CSV is written.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The practice cluster as a whole: clock, controller, SSH server, control socket, and the thread that drives them."""
 
-from __future__ import annotations
-
 import contextlib
 import hmac
 import itertools

@@ -21,6 +21,7 @@ from textual.screen import Screen
 from textual.widgets._toast import Toast, ToastRack
 
 from labtui.domain.errors import LabError
+from labtui.session.notifications import Notifier
 from labtui.tui import STYLES, guidance, messages
 from labtui.tui.screens.main import MainScreen
 from labtui.tui.themes import ANSWER_S, Notice, SanitizedApp
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from labtui.domain.model import SubmissionDraft
     from labtui.domain.state import LabState
     from labtui.practice.incidents import IncidentNote
-    from labtui.session.notifications import Notifier
     from labtui.session.session import Session
     from labtui.tui.plan_model import Asked, Verdict
 
@@ -92,7 +92,7 @@ class LabApp(SanitizedApp[int]):
         self.animation_level = "none"  # nothing moves unless what it shows changed
         self.session, self.prompter = session, prompter
         self.view_model = ViewModel(session, factor=factor)
-        self.first_pane = pane or ("runs" if self.view_model.view().run_id is not None else "task")
+        self.main = MainScreen(pane or ("runs" if self.view_model.view().run_id is not None else "task"))
         self._kept = kept
         self._verdicts: dict[Asked, Verdict] = {}  # Slurm's answers for plans that were left
         self.incidents = incidents
@@ -101,17 +101,10 @@ class LabApp(SanitizedApp[int]):
         self._left = threading.Event()
 
     def get_default_screen(self) -> Screen[Any]:
-        return MainScreen(self.first_pane)
-
-    @property
-    def main(self) -> MainScreen | None:
-        """The main screen, even when another screen is on top of it."""
-        return next((each for each in self.screen_stack if isinstance(each, MainScreen)), None)
+        return self.main
 
     def on_mount(self) -> None:
         """Start the timer; what happened before now is not notified."""
-        from labtui.session.notifications import Notifier
-
         self.notifier = Notifier(self.session, self.write_to_terminal, desktop=not self.is_headless)
         self.theme_changed_signal.subscribe(self, lambda _: self.repaint())
         self.set_interval(AGE_EVERY_S, self._tick)
@@ -237,16 +230,15 @@ class LabApp(SanitizedApp[int]):
     def take_state(self, state: LabState) -> None:
         """Show the state that the tasks were checked with, so that counts and runs agree."""
         from_before = len(state.submissions) < len(self.view_model.state.submissions)  # a submission
-        if self.screen_stack and not from_before:  # no screen while the app closes
+        if not from_before:
             self.view_model.state = state
             self.repaint()
 
     def repaint(self) -> None:
         """Compute the view, which the widgets watch. Tell once that a task is done."""
-        main = self.main
-        if main is not None and main.is_mounted:
-            before = main.view
-            with self.one_frame(main):
+        if self.screen_stack and self.main.is_mounted:  # no screen while the app closes
+            before = self.main.view
+            with self.one_frame(self.main):
                 self.view = self.view_model.view()
             self.view_model.watch_logs(self.view)
             for task, check in self.view.checks.items():
@@ -278,12 +270,11 @@ class LabApp(SanitizedApp[int]):
     async def open_log_of(self, run_id: int, back: str = "") -> None:
         """Select another run of the current task and show its log; `esc` there goes back to the pane `back`."""
         self.choose_run(run_id)
-        if self.main is not None:
-            await self.main.show_pane("log", back)
+        await self.main.show_pane("log", back)
 
     def save_answers(self) -> None:
         """Store an answer that is being written."""
-        for pane in self.main.query("AnswersPane") if self.main is not None else ():
+        for pane in self.main.query("AnswersPane"):
             pane.save()  # type: ignore[attr-defined]
 
     def write_to_terminal(self, sequence: str) -> None:
@@ -377,8 +368,7 @@ class LabApp(SanitizedApp[int]):
             screen.confirms_after = float("inf")  # until it can be seen
             with self.one_frame(screen, then=lambda: setattr(screen, "confirms_after", Message().time)):
                 await self.push_screen(screen)
-            if self.main is not None:
-                self.main.show_frame(self.main.view)
+            self.main.show_frame(self.main.view)
 
     def action_page(self, name: str) -> None:
         """Push a page of text (a key of `PAGES`); on that page itself, close it."""
@@ -425,7 +415,6 @@ class LabApp(SanitizedApp[int]):
         """Poll the cluster now; in place of a window that was closed, or is `late` so, open the folder again."""
         if self.session.other_closed:
             self.save_answers()
-            self.first_pane = self.main.pane if self.main is not None else self.first_pane
             self.exit(return_code=OPEN_AGAIN)
         elif self.session.why_read_only is None:
             self.session.refresh()

@@ -1,16 +1,14 @@
 """The texts of the plan screen: ticket, verdict, rows, findings and script. Pure."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 from rich.cells import cell_len
 from rich.text import Text
+from textual.content import Content
 
 from labtui.domain.model import Interval, RunPhase, RunSpec, SubmissionDraft, plural
 from labtui.domain.terminal_text import range_text
@@ -25,10 +23,6 @@ from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import Plan, PlanFinding, Verdict
 from labtui.tui.themes import Roles, ink
 from labtui.tui.widgets import frame, selected_run
-
-if TYPE_CHECKING:
-    from textual.content import Content
-
 
 FORMS = {"torchrun": "torchrun", "task-per-gpu": "srun, one task per GPU", "srun-python": "srun python"}
 """The words for how a job starts its runs, for the forms that offer a choice."""

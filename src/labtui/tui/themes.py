@@ -1,17 +1,15 @@
 """The base class of labtui's apps, with the sanitizer of their output, the two themes, and the preferred theme."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import msgspec
 from rich.segment import Segment
@@ -29,11 +27,7 @@ from textual.theme import Theme
 from textual.widget import MountError, Widget
 
 from labtui.domain.terminal_text import ascii_text, ascii_wanted, inert
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from labtui.tui.messages import ScreenPrompter
+from labtui.tui.messages import ScreenPrompter
 
 
 class TerminalSanitizer(LineFilter):

@@ -1,7 +1,5 @@
 """The main screen: header, rail with the tasks, five panes behind tabs, note line, footer."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Sequence

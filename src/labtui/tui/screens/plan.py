@@ -392,8 +392,8 @@ class PlanScreen(FramedScreen):
             if task_id is not None:
                 self.app.go_to_task(task_id)
             self.dismiss(None)
-            if action and (main := self.app.main) is not None:
-                main.call_later(main.run_action, action)
+            if action:
+                self.app.main.call_later(self.app.main.run_action, action)
 
         if (edited := self.plan.edited_jobs) and not self.sent:
             text = f"The job script of {', '.join(edited)} was edited. Leaving the plan drops the edits."

@@ -14,6 +14,8 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.widgets import Button, Footer, Input, Label, Select, Static
 
 from labtui.domain.errors import LabError, UsageError
+from labtui.session import lab_cluster, labs
+from labtui.session.folder import LabFolder
 from labtui.session.settings import Settings, list_profiles, load_profile, with_changes
 from labtui.tui import STYLES, messages, themes
 
@@ -45,9 +47,7 @@ class WizardScreen(screen.Screen[None]):
     ]
 
     def compose(self) -> ComposeResult:
-        from labtui.session.labs import list_editions
-
-        labs = [(Text(f"{entry.title}"), entry.id) for entry in list_editions()]
+        editions = [(Text(f"{entry.title}"), entry.id) for entry in labs.list_editions()]
         profiles = [load_profile(name) for name in list_profiles()]
         clusters = [(Text(each.title), each.id) for each in profiles if each.status == "current"]
         yield Static(Text(" labtui: a new lab folder", style="bold"), markup=False, id="wizard-title")
@@ -55,7 +55,7 @@ class WizardScreen(screen.Screen[None]):
             with Horizontal(id="wizard-practice"):
                 yield Static("No account yet?  Practice runs inside labtui.", markup=False)
                 yield Button("p  Practice", id="practice", variant="primary", compact=True)
-            yield _row("Lab", Select(labs, allow_blank=False, id="lab", compact=True), first=True)
+            yield _row("Lab", Select(editions, allow_blank=False, id="lab", compact=True), first=True)
             yield _row("Cluster", Select(clusters, allow_blank=False, id="cluster", compact=True))
             other = "For another Slurm cluster leave this page and run `labtui init`."
             yield Static(other, markup=False, id="wizard-other")
@@ -109,12 +109,12 @@ class WizardScreen(screen.Screen[None]):
 
     def _try(self, field: widget.Widget) -> None:
         """Log in and out again, and show whether it worked."""
-        from labtui.session.lab_cluster import connection_to
-
         ok = False
         try:
             settings, prompter = self.settings(), self.app.prompter
-            with closing(connection_to(settings, load_profile(settings.profile), prompter)) as cluster:
+            with closing(
+                lab_cluster.connection_to(settings, load_profile(settings.profile), prompter)
+            ) as cluster:
                 cluster.connect()
                 ok, text = True, f"Logged in to {cluster.host}; your home is {cluster.files.home()}."
         except LabError as error:
@@ -129,9 +129,6 @@ class WizardScreen(screen.Screen[None]):
     @on(Button.Pressed, "#make")
     def action_make(self) -> None:
         """Make the folder and end the wizard, or say what is missing."""
-        from labtui.session import lab_cluster, labs
-        from labtui.session.folder import LabFolder
-
         try:
             settings = self.settings()
             place = self.query_one("#dir", Input).value.strip()

@@ -20,8 +20,8 @@ from textual.widgets.option_list import Option
 
 from labtui.lab.edition import Fact, Task
 from labtui.lab.evidence import one_line, read_sheet, text_above, text_to_edit, with_answer
-from labtui.results import charts, cost
-from labtui.results.numbers import percent_text, ratio_text
+from labtui.results import charts, cost, numbers, report
+from labtui.results.numbers import ABSENT, ACCURACY, TOTAL, percent_text, ratio_text
 from labtui.results.rows import tell_rows_apart
 from labtui.session.labs import AnswerFiles
 from labtui.tui import guidance, view_model
@@ -308,8 +308,6 @@ def text_beside(view: View, question: int, styles: Roles, width: int) -> Text:
     ]
     others = [fact for fact in facts if fact not in bearing]
     if asked is not None and asked.gains and view.results is not None:
-        from labtui.results import report
-
         own = report.scaling_sentences(view.results)
         bearing[:0] = [Fact(id="", text=said, source="Your runs") for said in own]
     text.append_text(_facts(f"For question {question + 1}", bearing, styles, width))
@@ -329,17 +327,15 @@ def _facts(title: str, facts: Sequence[Fact], styles: Roles, width: int) -> Text
 
 def _numbers(text: Text, view: View, styles: Roles) -> None:
     """Append the results of each measured configuration."""
-    from labtui.results.numbers import ABSENT, ACCURACY, TOTAL, rate_text, time_text, with_uncertainty
-
     rows = [row for row in view.charted if row.epoch_seconds is not None]
     text.append("Your numbers\n" if rows else "Runs\n", f"bold {styles.busy}")
     # beside an editor keys are letters
     text.append("" if rows else f"{guidance.headline(view).partition(' Press ')[0]}\n")
     for row, label in zip(rows, tell_rows_apart(rows, [row.label for row in rows]), strict=True):
         per, rated = row.configuration.unit, row.throughput is not None
-        rate = f", {rate_text(row.throughput)} {per}/s" if rated else ""
-        epoch = f"{with_uncertainty(row, row.epoch_seconds)} s{rate}"
-        time = epoch if row.program is None else time_text(row)
+        rate = f", {numbers.rate_text(row.throughput)} {per}/s" if rated else ""
+        epoch = f"{numbers.with_uncertainty(row, row.epoch_seconds)} s{rate}"
+        time = epoch if row.program is None else numbers.time_text(row)
         text.append(f"{label}{', so far' if row.live else ''}\n", style="bold").append(f"  {time}\n")
         costs = ((TOTAL, "s the whole training"), (cost.GPU_HOURS, "GPU-h of its epochs"))
         for column, unit in ((ACCURACY, "accuracy in validation"), *costs) if row.has_policy else costs:

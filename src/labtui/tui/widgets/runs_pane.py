@@ -21,18 +21,9 @@ from labtui.tui.guidance import ended_as_asked, headline, remedy, result_parts, 
 from labtui.tui.themes import Roles, ascii_only, ink, roles
 from labtui.tui.view import ENDED_BADLY, SMALL, RunLine, View
 from labtui.tui.view_model import first_chart, first_view
-from labtui.tui.widgets import charts_pane, plot, tail_view
+from labtui.tui.widgets import charts_pane, plot, selected_run, tail_view
 from labtui.tui.widgets.frame import PlainText, clickable, say, wrap
-from labtui.tui.widgets.selected_run import (
-    KeyedTable,
-    Rows,
-    SelectedRunPane,
-    TableColumn,
-    error_runs,
-    failed_line,
-    last_line,
-    layout,
-)
+from labtui.tui.widgets.selected_run import KeyedTable, Rows, SelectedRunPane, TableColumn
 
 MIN_BAR, MAX_BAR = 6, 16
 SHORT_STATE, MIN_STATE, MAX_STATE = 9, 15, 21
@@ -129,7 +120,7 @@ class RunsPane(SelectedRunPane):
     # ------------------------------------------------------------------ the failure, chart and facts
 
     def _show_glance(self, view: View, styles: Roles) -> None:
-        line, spec, failed = view.line, glance_chart(view), failed_line(view)
+        line, spec, failed = view.line, glance_chart(view), selected_run.failed_line(view)
         measured = spec is not None and bool(spec.measured)
         over = measured and failed is not None and not remedy(view, failed).label  # the result is worth more
         self.set_class(failed is not None and not over, "-failed")
@@ -156,7 +147,7 @@ class RunsPane(SelectedRunPane):
         self.query_one("#glance-log").display = log is not None
         tail = self.query_one(tail_view.TailView)
         tail.show_file(log, self.app.session.folder.path)
-        tail.show_end_of(found[0].line + 2 if found and found[0].line else last_line(view, line))
+        tail.show_end_of(found[0].line + 2 if found and found[0].line else selected_run.last_line(view, line))
 
     # ------------------------------------------------------------------ choosing
 
@@ -251,7 +242,7 @@ def _columns(view: View, head: str, longest: int, width: int, need: int) -> list
     sizes = {(each.model, each.n_gpus, each.per_gpu_batch) for each in specs}
     alone = len({size[:2] for size in sizes}) < len(sizes)  # nothing else tells two rows apart
     optional = (*OPTIONAL, "batch") if alone else (*OPTIONAL[:3], "batch", *OPTIONAL[3:])
-    return layout(shown, ("sign", "model", "state"), optional, width)
+    return selected_run.layout(shown, ("sign", "model", "state"), optional, width)
 
 
 def _telling_column(view: View) -> tuple[str, dict[int, str]]:
@@ -340,7 +331,7 @@ def error_card(view: View, line: RunLine, styles: Roles, width: int) -> Text:
     """The card of a failed run: the log's own error line with its place, one sentence, advice, the keys."""
     text, room = Text(), max(20, width - 2)
     for found in line.run.diagnosis[:1]:
-        whose = error_runs(view, found, line.run.token)
+        whose = selected_run.error_runs(view, found, line.run.token)
         if line.run_id not in whose:
             continue
         for part in wrap(found.text.strip(), room):

@@ -5,8 +5,6 @@ the End key starts it again. Lines are never pushed to the widget: it reads its 
 a second cost one redraw per tick.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from bisect import bisect_left
