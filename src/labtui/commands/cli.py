@@ -145,10 +145,9 @@ def _dispatch(arguments: Sequence[str]) -> int:
     if arguments and arguments[0] in COMMANDS:
         name, *words = arguments
         add_arguments, run = command_functions(name)
-        about = COMMANDS[name][1]
-        parser = Parser(
-            prog=f"labtui {name}", description=f"{about[:1].upper()}{about[1:]}.", allow_abbrev=False
-        )
+        about = f"{COMMANDS[name][1]}."
+        about = about[:1].upper() + about[1:]
+        parser = Parser(prog=f"labtui {name}", description=about, allow_abbrev=False)
         add_arguments(parser)
         return int(run(parser.parse_intermixed_args(words)))
     first = arguments[0] if arguments else ""

@@ -113,7 +113,6 @@ def show(
             app.view_model.choose_task(before.view_model.task_id)
         code = app.run()
     finally:
-        prompter.close()
         session.close()
         gc.enable()
     if app.return_code == OPEN_AGAIN:

@@ -108,8 +108,7 @@ class TerminalPrompter:
     `unasked` is the question that could not be asked, if any.
     """
 
-    def __init__(self) -> None:
-        self.unasked: str = ""
+    unasked = ""
 
     def __call__(self, question: LoginQuestion) -> str | None:
         """The answer, or None if there is none."""

@@ -40,9 +40,8 @@ class PlanFinding(msgspec.Struct, frozen=True):
     def where(self) -> str:
         """The file and its lines: ``ResNet50.py, line 41``, ``job.slurm, lines 87, 88``."""
         lines = [str(line) for line in dict.fromkeys(each.line for each in self.occurrences) if line]
-        return self.finding.file + (
-            f", line{'s' if len(lines) > 1 else ''} {', '.join(lines)}" if lines else ""
-        )
+        at = f", line{'s' if len(lines) > 1 else ''} {', '.join(lines)}" if lines else ""
+        return f"{self.finding.file}{at}"
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -72,9 +71,8 @@ class Plan:
         self.session, self.edition, self.task_id, self.planned = session, edition, task_id, planned
         self.why, self._last_run = why, session.state.last_run
         self.known: dict[RunSpec, state.RunState] = {}
-        named = (
-            draft.time_limit_minutes for draft in planned
-        )  # a limit that `why` names is that of each form
+        # a limit that `why` names is that of each form
+        named = (draft.time_limit_minutes for draft in planned)
         limits = [minutes if f"try {minutes} min" in why else None for minutes in named]
         self.task_rows = [replace(row, limit=limits[row.origin]) for row in rows_of(planned)]
         self._exclude_known()

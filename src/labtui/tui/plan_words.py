@@ -69,10 +69,9 @@ def ticket(plan: Plan) -> tuple[Figure, ...]:
         figures.append(Figure(f"{limits:,}", "min", "at most"))
     most = sum(draft.total_gpus * draft.time_limit_minutes / 60 for draft in plan.requests)
     if most:
-        usual, below = (
-            (hours.value, f"at most {hours_text(most)}") if hours is not None else (most, "at most")
-        )
-        figures.append(Figure(hours_text(usual), "GPU-h", below))
+        limit = hours_text(most)
+        cost, below = (limit, "at most") if hours is None else (hours_text(hours.value), f"at most {limit}")
+        figures.append(Figure(cost, "GPU-h", below))
     return tuple(figures)
 
 

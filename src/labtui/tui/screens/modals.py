@@ -110,14 +110,10 @@ class Ask(Modal[str | None]):
             self.choose(event.key)
 
     @on(Button.Pressed)
-    def _pressed(self, event: Button.Pressed) -> None:
-        event.stop()
-        self.choose((event.button.id or "").removeprefix("choice-"))
-
     @on(Input.Submitted)
-    def _entered(self, event: Input.Submitted) -> None:
+    def _pressed(self, event: Button.Pressed | Input.Submitted) -> None:
         event.stop()
-        self.choose("enter")
+        self.choose((event.control.id or "enter").removeprefix("choice-"))  # the input has no id
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:

@@ -7,7 +7,6 @@ when the editor is left, and on quitting; a file that another editor changed mea
 
 import re
 from collections.abc import Sequence
-from functools import cached_property
 from typing import ClassVar
 
 from rich.console import Group, RenderableType
@@ -76,6 +75,7 @@ class AnswersPane(Pane, Container):
     _beside: tuple[object, ...] = ()
 
     def compose(self) -> app.ComposeResult:
+        self.editor = TextArea(id="answer-text", tab_behavior="focus", compact=True, classes="-first")
         with Vertical(id="answer-side"):
             yield ChartView(id="answer-chart")
             with VerticalScroll(id="answer-facts"):
@@ -85,16 +85,7 @@ class AnswersPane(Pane, Container):
             with Vertical(id="answer-edit"):
                 yield PlainText(id="answer-state")
                 yield PlainText(id="answer-question")
-                yield TextArea(id="answer-text", tab_behavior="focus", compact=True, classes="-first")
-
-    @cached_property
-    def files(self) -> AnswerFiles:
-        return AnswerFiles(self.app.session)
-
-    @property
-    def editor(self) -> TextArea:
-        """The text area for the chosen answer."""
-        return self.query_one("#answer-text", TextArea)
+                yield self.editor
 
     @property
     def writing(self) -> bool:
@@ -103,6 +94,7 @@ class AnswersPane(Pane, Container):
 
     def on_mount(self) -> None:
         """Rebuild the cards in the new colours when the theme changes."""
+        self.files = AnswerFiles(self.app.session)
         self.app.theme_changed_signal.subscribe(self, lambda _: self._show_cards())
 
     def show(self, view: View) -> None:
@@ -112,10 +104,10 @@ class AnswersPane(Pane, Container):
         self.view = view
         task = view.task
         if not view.loading and (self._asked != task or not self.query_one(OptionList).option_count):
-            self.leave()
+            self.action_leave_text()
             self._asked, self.question = task, 0
             self._load()
-            self.question = next((at for at, done in enumerate(self._answered()) if not done), 0)
+            self.question = next((at for at, done in enumerate(self._answers()) if not done), 0)
             self._show_cards()
         elif task is not None and not self.dirty and self.files.changed_outside(task.id):
             self._load()
@@ -123,29 +115,28 @@ class AnswersPane(Pane, Container):
         self._show_beside()
 
     def _load(self) -> None:
-        self._text = self.files.load(self._asked.id) if self._asked is not None else ""
-        if self.writing:
-            self._open_answer(keep_place=True)
+        task = self._asked
+        self._text = self.files.load(task.id) if task is not None else ""
+        if task is not None and self.writing:
+            self._open_answer(task, keep_place=True)
         self._show_cards()
 
     # ------------------------------------------------------------------ cards
 
-    def _answered(self) -> list[bool]:
+    def _answers(self) -> list[str]:
+        """The answers to the questions of the task; "" for one that is missing."""
         task = self._asked
-        return [] if task is None else list(map(bool, read_sheet(task, self._text)))
+        return [] if task is None else [text.strip() for text in read_sheet(task, self._text)]
 
     def _show_cards(self) -> None:
         """Rebuild the cards."""
-        task, cards = self._asked, self.query_one(OptionList)
+        task, texts, cards = self._asked, self._answers(), self.query_one(OptionList)
         self._show_state()
-        texts = [text.strip() for text in read_sheet(task, self._text)] if task is not None else []
+        shown = [self._card(task, at, text) for at, text in enumerate(texts)] if task is not None else []
+        none = Option(Text("There are no questions here."), disabled=True)
         with self.prevent(OptionList.OptionHighlighted):
-            if task is not None:
-                cards.set_options(Option(self._card(task, at, text)) for at, text in enumerate(texts))
-            if not texts:
-                cards.clear_options()
-                cards.add_option(Option(Text("There are no questions here."), disabled=True))
-            cards.highlighted = self.question if texts else None
+            cards.set_options(map(Option, shown) if shown else [none])
+            cards.highlighted = self.question if shown else None
 
     def _card(self, task: Task, at: int, text: str) -> Group:
         above = "" if at else text_above(task, self._text)
@@ -166,11 +157,11 @@ class AnswersPane(Pane, Container):
     @on(OptionList.OptionSelected, "#answer-cards")
     def _opened(self, event: OptionList.OptionSelected) -> None:
         event.stop()
-        self.write()
+        self.action_write_answer()
 
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
         """None (no key) for `leave_text` while the editor is closed, and for `write_answer` while it is open."""
-        no_key = self.writing or not self._answered() if action == "write_answer" else not self.writing
+        no_key = self.writing or not self._answers() if action == "write_answer" else not self.writing
         return None if no_key and action in ("write_answer", "leave_text") else ""
 
     def action_other_side(self) -> None:
@@ -195,21 +186,16 @@ class AnswersPane(Pane, Container):
 
     # ------------------------------------------------------------------ the editor
 
-    def write(self) -> None:
+    def action_write_answer(self) -> None:
         """Edit the chosen answer."""
-        if self._asked is None or not self._asked.questions:
+        if (task := self._asked) is None:
             return
         self.query_one("#answer-edit").display = True
         self.query_one(OptionList).display = False
-        self._open_answer(keep_place=False)
+        self._open_answer(task, keep_place=False)
         self.screen.set_focus(self.editor)  # at once: `focus` would act after keys that are already queued
 
-    action_write_answer = write
-
-    def _open_answer(self, *, keep_place: bool) -> None:
-        task = self._asked
-        if task is None:
-            return
+    def _open_answer(self, task: Task, *, keep_place: bool) -> None:
         place = self.editor.cursor_location
         self.editor.load_text(text_to_edit(task, self._text, self.question))
         self._loaded = self.editor.text
@@ -217,7 +203,7 @@ class AnswersPane(Pane, Container):
         say(self, "#answer-question", Text(one_line(task.questions[self.question].text), style="bold"))
         self._show_state()
 
-    def leave(self) -> None:
+    def action_leave_text(self) -> None:
         """Store the text and show the cards again."""
         self.save()
         if self.writing:
@@ -227,12 +213,10 @@ class AnswersPane(Pane, Container):
             self.screen.set_focus(cards)
         self._show_cards()
 
-    action_leave_text = leave
-
     def next_question(self) -> bool:
         """Edit the next question without an answer; return False if every question has one."""
         self.save()
-        answered = self._answered()
+        answered = self._answers()
         first = self.question + 1 if self.writing else self.question
         order = [*range(first, len(answered)), *range(first)]
         ahead = next((at for at in order if not answered[at]), None)
@@ -240,7 +224,7 @@ class AnswersPane(Pane, Container):
             return False
         self.question = ahead
         self._show_beside()
-        self.write()
+        self.action_write_answer()
         return True
 
     def next_task(self) -> str | None:
@@ -281,7 +265,7 @@ class AnswersPane(Pane, Container):
     on_descendant_blur = save  # when the editor loses the focus
 
     def _show_state(self) -> None:
-        empty = not self.query_one("#answer-text", TextArea).text.strip()
+        empty = not self.editor.text.strip()
         state = "not stored yet" if self.dirty else "no answer yet" if empty else "stored"
         text = ink(f"Answer to question {self.question + 1}", "bold")
         say(self, "#answer-state", text.append(f"   {state}", roles(self.app).quiet))
@@ -303,9 +287,8 @@ def text_beside(view: View, question: int, styles: Roles, width: int) -> Text:
     text, task = Text(), view.task
     facts = view.edition.facts_of(task) if view.edition is not None and task is not None else ()
     asked = task.questions[question] if task is not None and question < len(task.questions) else None
-    bearing = [
-        fact for name in (asked.facts if asked is not None else ()) for fact in facts if fact.id == name
-    ]
+    named = asked.facts if asked is not None else ()
+    bearing = [fact for name in named for fact in facts if fact.id == name]
     others = [fact for fact in facts if fact not in bearing]
     if asked is not None and asked.gains and view.results is not None:
         own = report.scaling_sentences(view.results)

@@ -320,11 +320,9 @@ class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of
 
     def action_step_task(self, step: int) -> None:
         """Choose the task above (`step` -1) or below (1) in the list; from one end the other."""
-        tasks = self.query_one(TaskList)
-        with tasks.prevent(OptionList.OptionHighlighted):  # the next key may be about the task already
-            (tasks.action_cursor_down if step > 0 else tasks.action_cursor_up)()
-        if tasks.highlighted_option is not None:
-            self.choose_task(tasks.highlighted_option.id or "")
+        ids, task_id = [row.task_id for row in self.view.tasks], self.app.view_model.task_id
+        if task_id in ids:
+            self.choose_task(ids[(ids.index(task_id) + step) % len(ids)])
 
     def choose_task(self, task_id: str) -> None:
         """Called when another task was chosen in the task list."""
@@ -334,11 +332,9 @@ class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of
         """Copy a script to the new one that a task asks for."""
         from labtui.session.labs import start_copy
 
-        if task is None or not task.copies_to_start:
-            return
-        original, target = task.copies_to_start[0]
-        start_copy(self.app.session.folder, original, target)
-        self.app.notify(f"{target} is a copy of {original}. Press e to edit it.", timeout=8)
+        for original, target in task.copies_to_start[:1] if task is not None else ():
+            start_copy(self.app.session.folder, original, target)
+            self.app.notify(f"{target} is a copy of {original}. Press e to edit it.", timeout=8)
 
     def content(self) -> ComposeResult:
         """The widgets inside the frame."""

@@ -23,7 +23,7 @@ from labtui.tui.view import ENDED_BADLY, SMALL, RunLine, View
 from labtui.tui.view_model import first_chart, first_view
 from labtui.tui.widgets import charts_pane, plot, selected_run, tail_view
 from labtui.tui.widgets.frame import PlainText, clickable, say, wrap
-from labtui.tui.widgets.selected_run import KeyedTable, Rows, SelectedRunPane, TableColumn
+from labtui.tui.widgets.selected_run import KeyedTable, Rows, SelectedRunPane, TableColumn, failed_line
 
 MIN_BAR, MAX_BAR = 6, 16
 SHORT_STATE, MIN_STATE, MAX_STATE = 9, 15, 21
@@ -120,7 +120,7 @@ class RunsPane(SelectedRunPane):
     # ------------------------------------------------------------------ the failure, chart and facts
 
     def _show_glance(self, view: View, styles: Roles) -> None:
-        line, spec, failed = view.line, glance_chart(view), selected_run.failed_line(view)
+        line, spec, failed = view.line, glance_chart(view), failed_line(view)
         measured = spec is not None and bool(spec.measured)
         over = measured and failed is not None and not remedy(view, failed).label  # the result is worth more
         self.set_class(failed is not None and not over, "-failed")

@@ -3,8 +3,6 @@
 `KeyedTable.sync` compares words and colours with what is shown, so that equal content costs nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar

@@ -9,6 +9,7 @@ from textual import app, binding, containers
 
 from labtui.domain import model
 from labtui.lab import checks
+from labtui.lab.edition import Task
 from labtui.lab.evidence import one_line
 from labtui.tui.format import runs_told
 from labtui.tui.guidance import first_open, headline, instead_of_runs
@@ -79,7 +80,7 @@ def task_page(view: View, styles: Roles, width: int, *, whole: bool) -> Text:
         page.append(f"\n\n{task.weight:g} % of the mark", styles.quiet)
     first = next((name for kind, name in KINDS.items() if view.count(kind).done < view.count(kind).of), "")
     rule = Text("─" * max(0, width), styles.axis)
-    for part in filter(None, (list(_evidence(view)), list(_reading(view)))):
+    for part in filter(None, (list(_evidence(view, task)), list(_reading(view, task)))):
         page.append("\n\n").append_text(rule)
         for section in part:
             is_open = bool(section.details) and (whole or section.name == first)
@@ -117,21 +118,20 @@ def _opened(section: Section, styles: Roles, width: int) -> Text:
     return text
 
 
-def _evidence(view: View) -> Iterator[Section]:
+def _evidence(view: View, task: Task) -> Iterator[Section]:
     """The sections on what the task requires: runs, answers, charts, other conditions."""
-    task, items = view.task, view.items
     for kind, name in KINDS.items():
-        mine = [item for item in items if item.kind == kind]
-        planned = task.runs if task is not None and kind == "runs" else ()
+        mine = [item for item in view.items if item.kind == kind]
+        planned = task.runs if kind == "runs" else ()
         if mine or planned:
             details = runs_told(view, mine) if kind == "runs" else _conditions(mine)
             details = details or [("", run.spec.label) for run in planned]
-            if kind == "answers" and task is not None:
+            if kind == "answers":
                 pairs = zip(details, task.questions, strict=False)
                 details = [(mark, question.text) for (mark, _), question in pairs]
             key, action = ("s", "plan") if planned and not (view.lines or view.cannot_run) else KEYS[kind]
-            yield Section(name, view.count(kind), _sentence(view, kind), details, key, action)
-    if other := [item for item in items if item.kind not in KINDS]:
+            yield Section(name, view.count(kind), _sentence(view, task, kind), details, key, action)
+    if other := [item for item in view.items if item.kind not in KINDS]:
         unmet = next((item.missing for item in other if not item.met), "")
         yield Section("Checks", Count(sum(item.met for item in other), len(other)), unmet, _conditions(other))
 
@@ -141,16 +141,14 @@ def _conditions(items: Sequence[checks.CheckItem]) -> list[tuple[str, str]]:
     return [("○" if item.missing else "✔", item.missing or item.sentence) for item in items]
 
 
-def _reading(view: View) -> Iterator[Section]:
+def _reading(view: View, task: Task) -> Iterator[Section]:
     """The sections that help with the task: hints, files, deliverables, notes."""
-    if view.task is None:
-        return
     missing = {item.to_make for item in view.items}
-    files = [f"scripts/{name}{', not made yet' if name in missing else ''}" for name in view.task.files]
+    files = [f"scripts/{name}{', not made yet' if name in missing else ''}" for name in task.files]
     for name, lines, keys in (
-        ("Hints", view.task.hints, ""),
+        ("Hints", task.hints, ""),
         ("Files", files, "e"),
-        ("Hand in", view.task.deliverables, ""),
+        ("Hand in", task.deliverables, ""),
         ("Notes", tuple(view.check.notes) if view.check is not None else (), ""),
     ):
         if lines:
@@ -158,9 +156,8 @@ def _reading(view: View) -> Iterator[Section]:
             yield Section(name, Count(len(lines), 0), lines[0], details, keys, "edit")
 
 
-def _sentence(view: View, kind: str) -> str:
+def _sentence(view: View, task: Task, kind: str) -> str:
     """The sentence of a section."""
-    task = view.task
     if kind == "runs":
         return headline(view) or model.plural(len(view.lines), "run")
     if kind == "charts":
@@ -168,4 +165,4 @@ def _sentence(view: View, kind: str) -> str:
         there = "exported" + (f"; {view.deck} is outdated" if view.deck_old else "")
         return again or (there if view.count("charts").done else "none exported yet")
     number = first_open(view)
-    return one_line(task.questions[number - 1].text) if task is not None and number else "all written"
+    return one_line(task.questions[number - 1].text) if number else "all written"
