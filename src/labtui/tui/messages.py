@@ -5,7 +5,6 @@ if labtui is closed meanwhile; only its messages are lost then.
 """
 
 import os
-import queue
 import re
 import shlex
 import shutil
@@ -18,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -44,15 +44,13 @@ class ScreenPrompter:
 
     def __call__(self, question: Any) -> str | None:
         """Return the answer, or None if the student refused or the app is closing. Called in the worker thread."""
-        reply: queue.Queue[str | None] = queue.Queue(maxsize=1)
+        reply: Future[str | None] = Future()
         app = None if self._closed.is_set() else self.app
-        if app is None or not app.call_later(self.show, app, question, reply.put):
+        if app is None or not app.call_later(self.show, app, question, reply.set_result):
             return None
         while not self._closed.is_set():
-            try:
-                return reply.get(timeout=0.2)
-            except queue.Empty:
-                continue
+            with suppress(TimeoutError):
+                return reply.result(timeout=0.2)
         return None
 
     def show(self, app: App[Any], question: Any, answered: Callable[[str | None], None]) -> None:
