@@ -287,8 +287,7 @@ class MainScreen(FramedScreen):
 
     def action_edit(self) -> None:
         """Open the file that belongs to the current pane and run in the student's editor."""
-        if self.pane == "answers":
-            self.app.save_answers()
+        self.app.save_answers()
         self.app.open_editor(self._edited())
 
     def _edited(self) -> Path:

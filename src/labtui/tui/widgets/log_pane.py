@@ -36,8 +36,9 @@ class LogPane(SelectedRunPane, inherit_bindings=False):  # its own keys come bef
     _to_mark: int | None = None
 
     def compose(self) -> app.ComposeResult:
+        self.tail = TailView(id="log-view")
         yield PlainText(id="log-title")
-        yield TailView(id="log-view")
+        yield self.tail
         yield Input(placeholder="search, then enter; n goes on", id="log-search", compact=True)
 
     def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
@@ -77,10 +78,6 @@ class LogPane(SelectedRunPane, inherit_bindings=False):  # its own keys come bef
         self.app.view_model.follows = tail.follow
         self._show_title()
         self.refresh_bindings()
-
-    @property
-    def tail(self) -> TailView:
-        return self.query_one(TailView)
 
     @property
     def _error_line(self) -> int | None:
