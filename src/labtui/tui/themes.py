@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import msgspec
 from rich.segment import Segment
@@ -27,7 +27,9 @@ from textual.theme import Theme
 from textual.widget import MountError, Widget
 
 from labtui.domain.terminal_text import ascii_text, ascii_wanted, inert
-from labtui.tui.messages import ScreenPrompter
+
+if TYPE_CHECKING:
+    from labtui.tui.messages import ScreenPrompter
 
 
 class TerminalSanitizer(LineFilter):
@@ -84,7 +86,7 @@ class SanitizedApp(App[_Result]):
     """The base class of labtui's apps: sanitized output, two themes, and no frame with outdated colours."""
 
     _sanitizer = TerminalSanitizer()
-    prompter: ScreenPrompter | None = None
+    prompter: "ScreenPrompter | None" = None
     keys_since = 0.0
 
     def __init__(self) -> None:
