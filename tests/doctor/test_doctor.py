@@ -19,7 +19,7 @@ from labtui.doctor.examine import _check_paths, _check_trials, _profile_for_advi
 from labtui.doctor.findings import Check, Requirements, Status, check_qos
 from labtui.doctor.setup import set_up_site
 from labtui.domain.errors import CannotConnect
-from labtui.domain.profile import Profile, Queue
+from labtui.domain.profile import DATA_FOLDER, Profile, Queue
 from labtui.session.settings import load_profile, parse_profile
 from labtui.slurm.job_control import SbatchAnswer
 from labtui.slurm.probe import CIFAR10, Association, PathFacts, PathsProbe, QosLimits, SlurmProbe, parse_quota
@@ -149,6 +149,12 @@ def test_what_was_not_looked_at_is_neither_fine_nor_missing():
     (found, _) = _check_trials(line, PROFILE, replace(wanted, cpu_runs=True), probe())  # type: ignore[arg-type]
     assert "often a full quota" in found.sentence
     assert (found.status, found.fix[:17]) == ("warning", "See Quota above. ")
+    told = PathsProbe(paths={path: PathFacts(path=path) for path in (DATA_FOLDER, "/c")})
+    line.ask, wanted = lambda _: told, replace(wanted, data_dir=DATA_FOLDER)
+    for status, file in ("own", "cluster.toml"), ("current", "lab.toml"):  # where `init` says so, too
+        profile = replace(PROFILE, status=status)
+        _, data, *_ = _check_paths(line, profile, wanted, probe(), seen.update)  # type: ignore[arg-type]
+        assert f"(data_dir in {file})" in data.fix
     for each in sentences()["refusals"]:  # the doctor sends nobody to itself
         assert "`labtui doctor`" not in each["hint"].replace("in `labtui doctor`", "above")
 

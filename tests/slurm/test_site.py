@@ -139,6 +139,8 @@ def test_without_a_gpu_partition_the_profile_says_so():
     asked = replace(site, partitions=(replace(site.partitions[0], gpus=0), gpu("old", gpus=0, up=False)))
     found = values(asked, queue="cpu")
     assert (found["gpu_queue"], found["gpus_per_node"], found["cpus_per_node"]) == ("cpu", 0, 64)
+    text, _ = site_profile("h", PROBE, asked, Choices(queue="cpu"))  # the answer that is proposed
+    assert 'gpu_queue = "cpu"  # no partition with GPUs was found\n' in text and "as chosen" not in text
     two = replace(asked, partitions=(gpu("slow", gpus=0), *asked.partitions))
     assert [values(two, queue=name)["cpu_queue"] for name in ("slow", "cpu", "")] == ["slow", "cpu", "cpu"]
     elsewhere = replace(asked, partitions=(*asked.partitions, gpu(), gpu("other")))

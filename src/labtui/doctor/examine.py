@@ -199,7 +199,8 @@ def _check_paths(
     if not probed.complete:
         yield findings.judge("places", "broken-off")
         return
-    own = (profile.data_dir, profile.container, profile.launch.container) if profile.status == "own" else ()
+    folders = (profile.data_folder(images=images) for images in (False, True))
+    own = (*folders, profile.container, profile.launch.container) if profile.status == "own" else ()
     checks = list(check_paths(probed, filled, alternatives, practice=profile.status == "practice", own=own))
     remarks = {from_home(check.path): "" if check.status == "ok" else check.sentence for check in checks}
     there = {path: probed.paths[path].kind != "missing" for path in paths}

@@ -256,6 +256,8 @@ def site_profile(
             tables.setdefault(name, SiteQueue(partition, name, _limits(slurm, partition, name)))
     unknown, cluster = tuple(_gaps(slurm, site, chosen, choices)), site.config.get("ClusterName", "")
     data_dir = choices.data_dir or next(iter(_data(site, choices)), "")
+    source = "as chosen" if gpu_queues else "no partition with GPUs was found"
+    cpu_source = "as chosen" if cpu and cpu is picked and not cpu.partition.default else _CPU_QUEUE
     lines = [
         *(f"# Not known: {sentence}" for sentence in unknown),
         "",
@@ -264,8 +266,8 @@ def site_profile(
         _toml("login_hosts", [host], "as given"),
         _toml("default_account", account, "as chosen" if choices.account else "sacctmgr show assoc"),
         _toml("queue_option", "qos" if by_qos else "partition", "what a job names (its AllowQos)"),
-        _toml("gpu_queue", gpu_name, "as chosen" if choices.queue or choices.qos else "the first with GPUs"),
-        _toml("cpu_queue", cpu_name, "as chosen" if cpu and cpu is picked else _CPU_QUEUE),
+        _toml("gpu_queue", gpu_name, "the first with GPUs" if chosen in gpu_queues[:1] else source),
+        _toml("cpu_queue", cpu_name, cpu_source),
         *(_node_lines(nodes.partition, (cpu or nodes).partition) if nodes else ()),
         _toml("root", "labtui", "below your home directory; a path from / names another place"),
         _toml("data_dir", data_dir, "`labtui doctor` looks whether it is complete"),
