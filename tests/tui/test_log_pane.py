@@ -51,7 +51,7 @@ async def test_the_title_says_where_the_search_stands_and_how_it_goes_on(filled_
         app.choose_run(9)
         await until(pilot, lambda: "This run has no log. No [QoS]." in text_of(app))
         app.go_to_task("10.1")
-        await until(pilot, lambda: "needs no run" in text_of(app) and "What a run prints" not in text_of(app))
+        await until(pilot, lambda: "needs no run" in text_of(app) and "The log appears" not in text_of(app))
 
 
 async def test_a_log_of_several_runs_says_whose_each_epoch_is(session):

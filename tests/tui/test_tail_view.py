@@ -134,7 +134,7 @@ async def test_a_log_that_began_anew_is_shown_from_its_new_end_and_hostile_lines
         log.unlink()
         tail.poll()
         tail.show_file(None, log.parent)
-        await until(pilot, lambda: text_of(app).startswith("What a run prints"))
+        await until(pilot, lambda: text_of(app).startswith("The log appears here"))
 
 
 async def test_long_lines_are_whole_while_all_fit(log):
@@ -145,7 +145,7 @@ async def test_long_lines_are_whole_while_all_fit(log):
         whole = [" 1 begin", " 2 slurmstepd: error: JOB          error", "   2 CANCELLED AT 09:41 DUE TO"]
         whole += ["   TIME LIMIT", " 3 end"]
         await until(pilot, lambda: [row.rstrip() for row in text_of(app).split("\n")[:5]] == whole)
-        tail.can_focus = False  # an excerpt beside a chart
+        tail.excerpt = True
         tail.refresh()
         cut = [" 1 begin", " 2 slurmstepd: error: JOB 2 …      error", " 3 end"]
         await until(pilot, lambda: [row.rstrip() for row in text_of(app).split("\n")[:3]] == cut)

@@ -20,13 +20,14 @@ from labtui.export.drawing import TEXT
 from labtui.export.hand_in import Block, CodeLine, Listing, Paragraph, Picture, Run, safe
 from labtui.lab.evidence import one_line
 from labtui.results.numbers import Table
+from labtui.slurm.job_script import JOB_HEADER_END
 
 if TYPE_CHECKING:
     from markdown_it.tree import SyntaxTreeNode
 
 # --------------------------------------------------------------------------- listings
 
-_HEADER = re.compile(r"^# ---- Who this job is.*?^echo \"---- end ----\"\n+", re.MULTILINE | re.DOTALL)
+_HEADER = re.compile(rf"^# ---- Who this job is.*?^echo \"{JOB_HEADER_END}\"\n+", re.MULTILINE | re.DOTALL)
 _HELPERS = re.compile(
     r"^# The GPUs of the job, once.*?^fi\n+|^status=0\n|^run\(\) \{.*?^\}\n|^trap [^\n]*\n|^exit [^\n]*\n?"
     r"|^# ---- The trainings\.[^\n]*\n(?:# ----[^\n]*\n)*",

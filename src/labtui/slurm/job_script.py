@@ -45,6 +45,8 @@ def _render_line(line: str, values: Mapping[str, str]) -> str:
     return PLACEHOLDER.sub(word, line)
 
 
+JOB_HEADER_END = "---- end ----"
+"""Ends the lines about the job at the beginning of its log, and in its script the lines that print them."""
 DATA_VARIABLE = "CIFAR10_DATA"
 """The environment variable in which `cifar-utils/cifar.py` looks for the data folder."""
 

@@ -18,7 +18,7 @@ from labtui.tui.themes import ink, roles
 from labtui.tui.view import ENDED_BADLY, View
 from labtui.tui.widgets.frame import PlainText, key, left_right, say
 from labtui.tui.widgets.selected_run import SelectedRunPane, error_runs, last_line
-from labtui.tui.widgets.tail_view import STAMP, LogText, TailView, kept_parts
+from labtui.tui.widgets.tail_view import STAMP, LogText, TailView, shorten_to_parts
 
 
 class LogPane(SelectedRunPane, inherit_bindings=False):  # its own keys come before the run's
@@ -68,7 +68,7 @@ class LogPane(SelectedRunPane, inherit_bindings=False):  # its own keys come bef
         else:
             tail.why_empty = "Nothing was printed here: press o."
         found, file = read_as(view, self.stream).items() if wide else (), tail.file
-        rows = {at: file.shown_before(at) for at, _ in found}
+        rows = {at: file.visible_line_for(at) for at, _ in found}
         tail.read_as = {rows[at]: text + (f", line {at}" if rows[at] != at else "") for at, text in found}
         if chosen:
             self._show_own_part()
@@ -165,7 +165,7 @@ class LogPane(SelectedRunPane, inherit_bindings=False):  # its own keys come bef
 def place_of(view: TailView, *, live: bool, width: int) -> str:
     """The position in a log, as far as it fits: following or lines below, then the lines, then the hidden ones."""
     bottom = int(view.scroll_y) + view.size.height - 1
-    below = view.file.last - view.file.number(bottom) if bottom + 1 < view.file.rows() else 0
+    below = view.file.last - view.file.line_of_row(bottom) if bottom + 1 < view.file.rows() else 0
     parts = ["↓ following"] if live and view.follow else []
     parts += [f"{plural(below, 'line')} below (end)"] if below and not view.follow else []
     parts.append(plural(view.file.last, "line"))
@@ -227,4 +227,4 @@ def shorten(text: str, width: int) -> str:
     """A log line cut to `width` characters: first its time stamp goes, then what says least."""
     if len(text) > width:
         text = STAMP.sub("… ", text, count=1)
-    return text if len(text) <= width else " … ".join(map(str.strip, kept_parts(text, width))).strip()
+    return text if len(text) <= width else " … ".join(map(str.strip, shorten_to_parts(text, width))).strip()

@@ -67,7 +67,7 @@ class RunsPane(SelectedRunPane):
                 yield PlainText(id="run-facts")
                 with Glance(id="glance-log"):
                     yield PlainText(id="glance-of")
-                    yield tail_view.TailView(id="glance-tail", can_focus=False, brief=True)
+                    yield tail_view.TailView(id="glance-tail", excerpt=True)
 
     def paint(self, view: View) -> None:
         styles = roles(self.app)

@@ -22,38 +22,41 @@ from textual.strip import Strip
 
 from labtui.cluster.local_files import reader_inside, stat_inside
 from labtui.domain.terminal_text import display_text
+from labtui.slurm.job_script import JOB_HEADER_END
+from labtui.training_logs.spans import MARK
 from labtui.tui.widgets.frame import key, wrap
 
 MAX_BYTES = 16 << 20
 SLACK_BYTES = 1 << 20
 """How far the kept bytes may exceed `MAX_BYTES` before the oldest lines are dropped."""
-RECORD = b":::MLLOG"
-HEAD_END = b"---- end ----"
-"""Ends the lines that labtui prints about a job, at the beginning of its log."""
+_RECORD, _HEADER_END = MARK.encode(), JOB_HEADER_END.encode()
 _CONTROLS = re.compile(rb"[\x08\r\x1b]")
 
 
 class LogText:
-    """The kept lines of a file, by their 1-based number in it; with `fold`, machine-readable records get no row.
+    """The kept lines of a file, by their 1-based number in it.
 
-    In a file larger than `MAX_BYTES`, the lines before the kept ones are counted once, in chunks.
+    While `fold` is on, MLPerf lines are hidden: they have no row. In a file larger than `MAX_BYTES`, the lines before
+    the kept ones are counted once, in chunks.
     """
 
-    def __init__(self, path: Path | None = None, root: Path | None = None, *, whole: bool = True) -> None:
+    def __init__(
+        self, path: Path | None = None, root: Path | None = None, *, skip_header: bool = False
+    ) -> None:
         """`root` is the lab folder; links below it are not followed. Without a path there are no lines.
 
-        If not `whole`, labtui's lines about the job have no rows once others follow.
+        With `skip_header`, labtui's lines about the job have no rows once others follow.
         """
-        self.path, self.whole = path, whole
+        self.path, self.skip_header = path, skip_header
         self._root = root
         self.fold = True
-        self._forget()
+        self._reset()
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._lines = [b""]  # the last one is still being written; empty, it was not begun
         self.first = 1  # the number of the first kept line
         self._rows: list[int] = []  # the line number of each row
-        self._bytes = self._at = self._file = 0
+        self._bytes = self._offset = self._inode = 0
 
     @property
     def last(self) -> int:
@@ -67,22 +70,22 @@ class LogText:
     def rows(self) -> int:
         return len(self._rows)
 
-    def number(self, row: int) -> int:
+    def line_of_row(self, row: int) -> int:
         """The line number of a row."""
         return self._rows[min(max(0, row), len(self._rows) - 1)] if self._rows else 0
 
-    def row(self, number: int) -> int:
+    def row_of_line(self, number: int) -> int:
         """The row of a line; if it has none, that of the next line with a row."""
         return min(bisect_left(self._rows, number), max(0, len(self._rows) - 1))
 
-    def shown_before(self, number: int) -> int:
+    def visible_line_for(self, number: int) -> int:
         """The `number` of a line; for a folded record, that of the printed line that it is about."""
-        row = self.row(number)
-        if self.number(row) == number:
+        row = self.row_of_line(number)
+        if self.line_of_row(row) == number:
             return number
         while row > 0 and (self._rows[row] > number or self.line(self._rows[row]).startswith("Epoch ")):
             row -= 1
-        return self.number(row)
+        return self.line_of_row(row)
 
     def line(self, number: int) -> str:
         """The text of a line as a terminal would show it in the end."""
@@ -92,35 +95,36 @@ class LogText:
     def toggle_folding(self) -> None:
         """Show or fold the records."""
         self.fold = not self.fold
-        self._rows = self._with_rows(self._lines, self.first)
+        self._rows = self._visible_lines(self._lines, self.first)
 
-    def _with_rows(self, lines: list[bytes], first: int) -> list[int]:
+    def _visible_lines(self, lines: list[bytes], first: int) -> list[int]:
         """The numbers of those of the lines that have a row."""
         begun = lines if lines[-1] else lines[:-1]
-        return [at for at, line in enumerate(begun, first) if not (self.fold and line.startswith(RECORD))]
+        return [at for at, line in enumerate(begun, first) if not (self.fold and line.startswith(_RECORD))]
 
     def refresh(self) -> tuple[bool, bool]:
         """Read what was appended; return whether anything was, and whether the file was replaced or shrank."""
         if self.path is None or self._root is None:
             return False, False
+        restarted = False
         try:
-            status = stat_inside(self._root, self.path)
-            if status is None:
+            if (status := stat_inside(self._root, self.path)) is None:
                 return False, False
-            if restarted := bool(self._at and (status.st_size < self._at or status.st_ino != self._file)):
-                self._forget()
-            if status.st_size == self._at:
+            if self._offset and (status.st_size < self._offset or status.st_ino != self._inode):
+                restarted = True
+                self._reset()
+            if status.st_size == self._offset:
                 return False, restarted
             with reader_inside(self._root, self.path) as file:
-                if not self._at and status.st_size > MAX_BYTES:
+                if not self._offset and status.st_size > MAX_BYTES:
                     self._skip_front(file.fileno(), status.st_size - MAX_BYTES)
-                file.seek(self._at)
+                file.seek(self._offset)
                 data = file.read()
         except OSError:
-            return False, False
-        self._file = status.st_ino
-        self._at += len(data)
-        self._take(data)
+            return False, restarted
+        self._inode = status.st_ino
+        self._offset += len(data)
+        self._append(data)
         return True, restarted
 
     def _skip_front(self, file: int, until: int) -> None:
@@ -132,17 +136,17 @@ class LogText:
             at += len(chunk)
         while (chunk := os.read(file, 1 << 16)) and b"\n" not in chunk:
             at += len(chunk)
-        self._at = at + chunk.find(b"\n") + 1
+        self._offset = at + chunk.find(b"\n") + 1
         self.first = lines + 2
 
-    def _take(self, data: bytes) -> None:
+    def _append(self, data: bytes) -> None:
         self._bytes += len(data)
         first = self.first + len(self._lines) - 1
         lines = (self._lines.pop() + data).split(b"\n")  # the last line continues
         self._lines += lines
-        self._rows[bisect_left(self._rows, first) :] = self._with_rows(lines, first)
-        if not self.whole and HEAD_END in (head := self._lines[:100]):
-            at = bisect_left(self._rows, self.first + head.index(HEAD_END) + 1)
+        self._rows[bisect_left(self._rows, first) :] = self._visible_lines(lines, first)
+        if self.skip_header and _HEADER_END in (head := self._lines[:100]):
+            at = bisect_left(self._rows, self.first + head.index(_HEADER_END) + 1)
             del self._rows[: at if at < len(self._rows) else 0]
         if self._bytes > MAX_BYTES + SLACK_BYTES:
             self._drop_front()
@@ -172,8 +176,8 @@ class LogText:
 _shown = lru_cache(maxsize=4096)(display_text)
 
 
-_EMPHASIZED = re.compile(
-    r"\s*(?:(?P<epoch>Epoch \d+/\d+)|(?P<record>:::MLLOG)"
+EMPHASIZED = re.compile(
+    r"\s*(?:(?P<epoch>Epoch \d+/\d+)|(?P<record>" + MARK + r")"
     r"|(?P<error>(?!.*failed call to cuInit)"  # where there is no GPU to be found, and none is needed
     r".*(?:\b\w*Error\b|\berror:|\bERROR\b|\bTraceback\b|CANCELLED AT|oom[-_ ]kill|out of memory))"
     r"|(?P<warning>.*(?:\bWARNING\b|\b\w*Warning:|\bwarning:)))"
@@ -192,35 +196,37 @@ _PIECES_END = re.compile(r",? - |, | \| |(?<![: ]) {3}")
 _VALUE_ENDS = re.compile(r"[:=] *\d\S*( [^\s=]+)?$")
 
 
-def kept_parts(text: str, width: int) -> tuple[str, ...]:
+def shorten_to_parts(text: str, width: int) -> tuple[str, ...]:
     """The parts of a text that fit into `width` with an ellipsis between them; no name loses its value.
 
     Of a record, what stands before its key goes. Another line keeps its beginning; one that is no error and ends in a
     value, like ``... time: 53 s``, keeps that.
     """
-    key, room = text.find('"key": '), max(0, width - 3)
-    if text.startswith(":::MLLOG") and key > 0:
+    key, room = text.find('"key": '), max(0, width - 3)  # less " … "
+    if text.startswith(MARK) and key > 0:
         return text[: text.find(" ") + 1], text[key:]
+    # Whole pieces, if they fill a third of the width: fewer would say too little.
     if ends := [found.start() for found in _PIECES_END.finditer(text, width // 3, max(0, width - 1))]:
         return text[: ends[-1]], ""
     piece, *rest = _PIECES_END.split(text, maxsplit=1)
     piece = " ".join(piece.split())
-    is_error = getattr(_EMPHASIZED.match(text), "lastgroup", "") == "error"
+    is_error = getattr(EMPHASIZED.match(text), "lastgroup", "") == "error"
     if _VALUE_ENDS.search(piece) and len(piece) > width // 3 and not is_error:
-        room -= 2 * len(rest)
+        room -= 2 * len(rest)  # a sign at the end, too
         begin = piece.find(" ", max(len(piece) - room - 1, piece.find("] ")))
         return "", piece[begin + 1 if begin >= 0 else len(piece) - room :], *("" for _ in rest)
-    end = text.rfind(" ", room // 2, room + 1)
+    end = text.rfind(" ", room // 2, room + 1)  # a word longer than half the room is cut
     return text[: end if end >= 0 else room], ""
 
 
-EMPTY = "What a run prints appears here, from its first line on."
+EMPTY = "The log appears here once the run prints its first line."
 
 
 class TailView(scroll_view.ScrollView, can_focus=True):
     """A scroll view of one log file. `Moved` is posted when following changes, lines arrive or a search ends.
 
-    `read_as` maps line numbers to what labtui reads there. A search looks for `needle`; `match_line` is the line of
+    `read_as` maps line numbers to what labtui reads there. With `brief`, lines are shown without the time stamp and
+    level at their beginning. A search looks for `needle`; `match_line` is the line of
     the current match, or without a search a marked line; `not_found`: no line shows it.
     """
 
@@ -239,10 +245,11 @@ class TailView(scroll_view.ScrollView, can_focus=True):
     numbered: reactive[bool] = reactive(False)
     why_empty: reactive[str] = reactive("")
 
-    def __init__(self, *, id: str | None = None, can_focus: bool = True, brief: bool = False) -> None:
-        """With `brief`, lines are shown without the time stamp and level at their beginning."""
+    def __init__(self, *, id: str | None = None, excerpt: bool = False) -> None:
+        """An `excerpt` takes no keys, and shows neither the lines about the job nor time stamps."""
         super().__init__(id=id)
-        self.can_focus, self.brief = can_focus, brief
+        self.excerpt = self.brief = excerpt
+        self.can_focus = not excerpt
         self.file = LogText()
         self.needle = ""
         self.match_line: int | None = None
@@ -263,7 +270,7 @@ class TailView(scroll_view.ScrollView, can_focus=True):
     def show_file(self, path: Path | None, root: Path) -> None:
         """Show a file of the lab folder `root`, at its end, or no file."""
         if path != self.file.path:
-            self.file = LogText(path, root, whole=self.can_focus)
+            self.file = LogText(path, root, skip_header=self.excerpt)
             self._begin()
         self.poll()
 
@@ -272,7 +279,7 @@ class TailView(scroll_view.ScrollView, can_focus=True):
         if line is None:
             self.action_follow()
         else:
-            self._jump(max(0, self.file.row(line) - self.size.height + 2))
+            self._jump(max(0, self.file.row_of_line(line) - self.size.height + 2))
 
     def _begin(self) -> None:
         self.match_line, self.not_found, self._widest = None, False, 1
@@ -296,11 +303,11 @@ class TailView(scroll_view.ScrollView, can_focus=True):
 
     def action_records(self) -> None:
         """Show or fold the machine-readable records; the top line stays."""
-        top = self.file.number(int(self.scroll_y))
+        top = self.file.line_of_row(int(self.scroll_y))
         self.file.toggle_folding()
         self._resize()
         if not self.follow:
-            self._jump(self.file.row(top))
+            self._jump(self.file.row_of_line(top))
         self.refresh()
         self.post_message(self.Moved())
 
@@ -339,7 +346,7 @@ class TailView(scroll_view.ScrollView, can_focus=True):
         """Search for a text upwards from above the current match, else from the bottom of the view."""
         found = None
         if needle:
-            bottom = self.file.number(int(self.scroll_y) + self.size.height - 1)
+            bottom = self.file.line_of_row(int(self.scroll_y) + self.size.height - 1)
             found = self.file.find(needle, bottom if self.match_line is None else self.match_line - 1)
         self.needle, self.match_line, self.not_found = needle, None, found is None and bool(needle)
         self._show_match(found)
@@ -353,8 +360,8 @@ class TailView(scroll_view.ScrollView, can_focus=True):
         self.search("")
         file = self.file
         if number < file.first:
-            self.app.notify(f"Line {number:,} is above the 16 MB shown: `labtui log` has it.")
-        if file.line(number) and file.number(file.row(number)) != number:
+            self.app.notify(f"Line {number:,} is above the {MAX_BYTES >> 20} MB shown: `labtui log` has it.")
+        if file.line(number) and file.line_of_row(file.row_of_line(number)) != number:
             file.toggle_folding()
         self._show_match(number)
 
@@ -365,7 +372,7 @@ class TailView(scroll_view.ScrollView, can_focus=True):
             return
         self.match_line = line
         self._resize()
-        self._jump(self.file.row(line) - self.size.height // 2)
+        self._jump(self.file.row_of_line(line) - self.size.height // 2)
         self.release_anchor()  # so that the match stays in place, even near the end
 
     # ------------------------------------------------------------------ drawing
@@ -378,48 +385,55 @@ class TailView(scroll_view.ScrollView, can_focus=True):
         row, wrapped = scroll_y + y, self._wrapped(width)
         if row >= (len(wrapped) or self.file.rows()):
             return Strip([Segment("", style)]).crop_extend(0, width, style)
-        number, line = wrapped[row] if wrapped else (self.file.number(row), "")
-        head = f"{number:>{max(2, len(str(self.file.last)))}} " if self.numbered and number else ""
+        number, line = wrapped[row] if wrapped else (self.file.line_of_row(row), "")
+        digits = max(2, len(str(self.file.last)))
+        head = f"{number:>{digits}} " if self.numbered and number else ""
         # The marked line has the whole row: its end may be what it is cited for.
         read = f" {self.read_as[number]}" if number in self.read_as and number != self.match_line else ""
         room, line = max(1, width - len(head) - cell_len(read)), line or self._text(number)
-        if wrapped and row and wrapped[row - 1][0] == number:
+        if wrapped and row and wrapped[row - 1][0] == number:  # the line goes on
             head, read = " " * len(head), " " * len(read)
         if cell_len(line) > self._widest:
             self._widest = cell_len(line)
             self.call_later(self._resize)
         quiet = style + self.get_component_rich_style("tail--number", partial=True)
-        parts = (line,) if cell_len(line) <= room or scroll_x else self._kept(line, number, room)
-        shown_in, left_out = self._line_style(self._text(number), number), Segment(" … ", quiet)
-        pieces = [each for part in parts for each in (left_out, Segment(part, shown_in))][1:]
-        text = Strip([each for each in pieces if each.text])
-        text = text if parts[0] else text.crop(1)  # nothing is left of the sign
+        parts = (line,) if cell_len(line) <= room or scroll_x else self._shorten_line(line, number, room)
+        text = self._join_parts(parts, self._line_style(self._text(number), number), Segment(" … ", quiet))
         shown = text.crop_extend(scroll_x, scroll_x + room, style).apply_style(style)
         if text.cell_length > scroll_x + room:
             shown = Strip.join([shown.crop(0, room - 1), Strip([Segment("…", quiet)])])
         ends = self.get_component_rich_style("tail--read", partial=True)
         return Strip.join([Strip([Segment(head, quiet)]), shown, Strip([Segment(read, style + ends)])])
 
+    @staticmethod
+    def _join_parts(parts: tuple[str, ...], style: Style | None, left_out: Segment) -> Strip:
+        """The parts of a line with a sign between them for what is left out."""
+        segments = [Segment(parts[0], style)]
+        for part in parts[1:]:
+            segments += [left_out, Segment(part, style)]
+        strip = Strip([segment for segment in segments if segment.text])
+        return strip if parts[0] else strip.crop(1)  # no blank before a sign at the beginning
+
     def _wrapped(self, width: int) -> list[tuple[int, str]]:
         """The number and text of each row while all fit with their long lines wrapped; else [], and lines are cut.
 
-        An excerpt of a log, which takes no keys, has one row for each line.
+        An excerpt of a log has one row for each line.
         """
         rows = [] if self.file.path else [(0, part) for part in wrap(self.why_empty or EMPTY, width)]
         read = max((len(each) + 1 for each in self.read_as.values()), default=0)
         room = max(9, width - 4 * self.numbered - read)
-        for number in map(self.file.number, range(min(self.file.rows(), self.size.height + 1))):
+        for number in map(self.file.line_of_row, range(min(self.file.rows(), self.size.height + 1))):
             rows += [(number, part) for part in wrap(self._text(number), room, drop_whitespace=False) or [""]]
-        return rows if len(rows) <= self.size.height and (self.can_focus or not self.file.path) else []
+        return rows if len(rows) <= self.size.height and (not self.excerpt or not self.file.path) else []
 
-    def _kept(self, text: str, number: int, width: int) -> tuple[str, ...]:
+    def _shorten_line(self, text: str, number: int, width: int) -> tuple[str, ...]:
         """The parts of a long line around an ellipsis: without what says least, or what hides the current match."""
         if self.needle and number == self.match_line:
             at = text.lower().find(self.needle.lower())
             far = at > 18 and cell_len(text[: at + len(self.needle)]) >= width
             return (text[:9], text[at - 9 :]) if far else (text,)
         stamp = STAMP.match(text)
-        return ("", text[stamp.end() :]) if stamp else kept_parts(text, width)
+        return ("", text[stamp.end() :]) if stamp else shorten_to_parts(text, width)
 
     def _text(self, number: int) -> str:
         """A line's text; with `brief`, without its time stamp, unless that is what the search has found."""
@@ -431,5 +445,5 @@ class TailView(scroll_view.ScrollView, can_focus=True):
         """The style of the marked line, of records, epochs, errors and warnings; None for other lines."""
         if number == self.match_line:
             return self.get_component_rich_style("tail--current")
-        found = _EMPHASIZED.match(text)
+        found = EMPHASIZED.match(text)
         return self.get_component_rich_style(f"tail--{found.lastgroup}", partial=True) if found else None
