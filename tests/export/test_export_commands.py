@@ -60,7 +60,7 @@ def test_plot_of_a_log_without_epochs_draws_nothing_and_else_each_format_named(t
     drawn = command(["plot", str(tmp_path / "own.out"), *own, "--format", "png,pdf"]).out
     assert "epochs.png" in drawn and "epochs.pdf" in drawn and "unknown" not in drawn
     made = LabFolder.create(tmp_path / "new", Settings(edition="hpc4ai-ch10", profile="mn5"))
-    assert command(["plot", "--folder", str(made.path)], 1) == ("", "labtui: Nothing is measured yet.\n")
+    assert command(["plot", "--folder", str(made.path)], 1) == ("", "Nothing is measured yet.\n")
 
 
 def test_export_writes_everything(stored, command, monkeypatch):  # noqa: F811

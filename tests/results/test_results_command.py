@@ -91,7 +91,7 @@ def test_without_files_and_without_a_folder_or_a_run_there_is_a_hint(tmp_path, m
     monkeypatch.chdir(tmp_path)
     captured = command(["results"], 2)
     assert captured.out == ""
-    assert "no lab folder" in captured.err and "name log files: FILE..." in captured.err
+    assert "no lab folder" in captured.err and "--folder DIR or log files" in captured.err
     made = LabFolder.create(tmp_path / "new", settings.Settings(edition="hpc4ai-ch10", profile="mn5"))
     monkeypatch.chdir(made.path)
     captured = command(["results"], 1)

@@ -13,7 +13,6 @@ from labtui.commands import options, submit, terminal
 from labtui.commands.terminal import OpenLab, fields_of, print_json, print_table, run_row, say, say_error
 from labtui.domain import model, tuning
 from labtui.domain.errors import LabError, NotTrusted, failure
-from labtui.domain.profile import Profile
 from labtui.domain.run import MARKS, run_numbers
 from labtui.domain.state import UNANSWERED, LabState, SubmissionState
 from labtui.results.cost import lab_cost
@@ -59,16 +58,17 @@ def run_queue(args: argparse.Namespace) -> int:
         if not args.json and any(line.phase in ENDED_BADLY for line in view.runs.values()):
             view = terminal.checked(lab, view)
         served = lab.session.open_elsewhere and not lab.session.other_closed
-        rows = [_row(view, line, lab.session.profile, served) for line in view.runs.values()]
-        if args.json:
-            own = {"runs": rows, "spent": lab_cost(lab.state)}
-            print_json({"refreshed_at": read_at} | ({"jobs": lab.session.my_jobs()} if args.all else own))
+        if args.json and args.all:
+            print_json({"refreshed_at": read_at, "jobs": lab.session.my_jobs()})
+        elif args.json:
+            rows = [_row(view, line, served) for line in view.runs.values()]
+            print_json({"refreshed_at": read_at, "runs": rows, "spent": lab_cost(lab.state)})
         elif args.all and (jobs := lab.session.my_jobs()):
             print_table(job_grid(jobs))
         elif args.all:
             say("No job of yours is in the queue." if read_at else "The queue was not read.")
         else:
-            _print_queue(rows, view)
+            _print_queue(view, served)
         live = args.all or not all(item.over for item in lab.state.submissions.values())
         if live and read_at and not args.json:
             say(f"read {max(0.0, time.time() - read_at):.0f} s ago")
@@ -94,7 +94,7 @@ def _refresh(lab: OpenLab, *, all_jobs: bool) -> None:
         say_error(problem)
 
 
-def _row(view: View, line: RunLine, profile: Profile, served: bool) -> dict[str, Any]:
+def _row(view: View, line: RunLine, served: bool) -> dict[str, Any]:
     state, run = view.state, line.run
     submission = state.submissions[run.token]
     sent = fields_of(submission, "token status job_file held accepted")
@@ -104,7 +104,7 @@ def _row(view: View, line: RunLine, profile: Profile, served: bool) -> dict[str,
         "batch_size": run.spec.batch_size,
         "epochs": {"read": run.epochs_read, "planned": run.spec.epochs},
         "smaller_batch_helps": run.gpu_memory_ran_out,
-        "submission": sent | {"sentence": waiting_reason(state, profile, submission, served=served)},
+        "submission": sent | {"sentence": waiting_reason(state, view.profile, submission, served=served)},
         "gpu_hours_trained": run.gpu_hours(run.used.n_gpus),
         "job": submission.job,
         "limit_warning": limit_warning(line, view),
@@ -112,8 +112,8 @@ def _row(view: View, line: RunLine, profile: Profile, served: bool) -> dict[str,
     return dict(msgspec.to_builtins(row))
 
 
-def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
-    if not rows:
+def _print_queue(view: View, served: bool) -> None:
+    if not view.runs:
         say("Nothing has been submitted yet: `labtui submit TASK`.")
         return
     names = view.edition.names if view.edition is not None else {}
@@ -121,21 +121,23 @@ def _print_queue(rows: list[dict[str, Any]], view: View) -> None:
     options = tuning.distinguishing_words([spec.tuning for spec in specs])
     several = len({spec.data_set for spec in specs}) > 1
     grid, below = [["run", "task", "name", "device", "batch/GPU", "state", "epochs", "", "job", "note"]], [""]
-    for row, spec, words in zip(rows, specs, options, strict=True):
-        job, line = row["job"] or {}, view.runs[row["run"]]
-        done = row["outcome"] == "completed"  # the state of its job may come from another run
-        counted = row["epochs"]["read"] or not done
-        epochs = f"{row['epochs']['read']}/{row['epochs']['planned'] or '?'}" if counted else ABSENT
+    for line, spec, words in zip(view.runs.values(), specs, options, strict=True):
+        run, job, done = line.run, line.job, line.run.outcome == "completed"
+        unread = done and not run.epochs_read
+        epochs = ABSENT if unread else f"{run.epochs_read}/{run.spec.epochs or '?'}"
+        reason = line.why_not if unread else ""
+        if job is not None and not done and not line.cause:  # a done run's job may have another run's state
+            reason = reason_words(job.phase, job.reason)
+        submission = view.state.submissions[run.token]
+        reason = reason or waiting_reason(view.state, view.profile, submission, served=served)
         name = ", ".join(filter(None, (spec.model, spec.data_set if several else "", *words)))
-        unread = line.why_not * (done and not counted)
-        reason = unread if done or line.cause else reason_words(job.get("phase"), job.get("reason", ""))
-        waits_for = "" if line.cancelling else (reason or row["submission"]["sentence"])
         batch = f"{spec.per_gpu_batch:,}" if spec.batch_size else ABSENT
-        named = [f"{row['run']}", row["task"] or "own", name, line.run.used.devices, batch]
-        mark, job_id = MARKS[view.state.mark_of(line.run)], job.get("job_id", ABSENT)
+        named = [f"{run.run_id}", run.task_id or "own", name, run.used.devices, batch]
+        mark, job_id = MARKS[view.state.mark_of(run)], job.job_id if job is not None else ABSENT
         cause, advice = _cause_and_advice(view, line)
-        grid.append([*named, line.word, epochs, mark, job_id, cause or waits_for])
-        below.append(row["limit_warning"] or advice)
+        note = cause or ("" if line.cancelling else reason)
+        grid.append([*named, line.word, epochs, mark, job_id, note])
+        below.append(limit_warning(line, view) or advice)
     # not below each of equal rows
     once = ["" if text == after else text for text, after in pairwise([*below, ""])]
     print_table(grid, {"run", "batch/GPU", "epochs"}, once)

@@ -8,7 +8,7 @@ import argparse
 import contextlib
 import functools
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -32,18 +32,19 @@ from labtui.training_logs.runs import LogReport, ParsedRun
 
 CHUNK = 1 << 20
 _INDENT = " " * 4
+_Parse = Callable[..., LogReport]
 
 
 class ParsedFile(msgspec.Struct, frozen=True):
     """One argument: its path as given, and the report of the log, empty if an `error` prevented reading it.
 
-    `beside` is the .err that was read with a .out; `stream` is the stream of the path itself.
+    `err_path` is the .err that was read with a .out; `stream` is the stream of the path itself.
     """
 
     path: str
     report: LogReport = LogReport()
     error: LabError | None = None
-    beside: str = ""
+    err_path: str = ""
     stream: str = "out"
 
 
@@ -90,26 +91,26 @@ def parse_files(
     Raises:
         DataError: a pattern is invalid.
     """
-    own = [own_pattern(text) for text in patterns]
-    found = {path: _parse_file(path, patterns=own, programs=programs) for path in dict.fromkeys(paths)}
+    parse = functools.partial(parse_log, patterns=list(map(own_pattern, patterns)), programs=programs)
+    found = {path: _parse_file(path, parse) for path in dict.fromkeys(paths)}
     return tuple(found[path] for path in paths)
 
 
-def _parse_file(path: str, **lines: Any) -> ParsedFile:
+def _parse_file(path: str, parse: _Parse) -> ParsedFile:
     stream: Stream = "err" if path.endswith(".err") else "out"
-    beside, err = f"{path.removesuffix('.out')}.err", None
-    if path.endswith(".out") and Path(beside).is_file():
+    err_path, err = f"{path.removesuffix('.out')}.err", None
+    if path.endswith(".out") and Path(err_path).is_file():
         with contextlib.suppress(LabError):  # a .err that is unreadable, empty or binary is ignored
-            err = _read(beside, "err", **lines)
+            err = _read(err_path, "err", parse)
     try:
-        report = _read(path, stream, may_be_empty=err is not None, **lines)
+        report = _read(path, stream, parse, may_be_empty=err is not None)
     except LabError as error:
         return ParsedFile(path, error=error, stream=stream)
-    return ParsedFile(path, join_streams(report, err), beside=beside if err else "", stream=stream)
+    return ParsedFile(path, join_streams(report, err), err_path=err_path if err else "", stream=stream)
 
 
-def _read(path: str, stream: Stream, *, may_be_empty: bool = False, **lines: Any) -> LogReport:
-    report = read_log(path, stream, **lines)
+def _read(path: str, stream: Stream, parse: _Parse, *, may_be_empty: bool = False) -> LogReport:
+    report = read_log(path, stream, parse)
     if report.size == 0 and not may_be_empty:  # beside a .err a .out may be empty: the .err tells why
         raise failure("empty-log", path=path)
     if report.binary:
@@ -117,21 +118,21 @@ def _read(path: str, stream: Stream, *, may_be_empty: bool = False, **lines: Any
     return report
 
 
-def read_log(path: str, stream: Stream, **lines: Any) -> LogReport:
-    """Read the log at `path` (`-`: standard input) in chunks; `lines` are a `LogReader`'s `patterns` and `programs`.
+def read_log(path: str, stream: Stream, parse: _Parse = parse_log) -> LogReport:
+    """Read the log at `path` (`-`: standard input) in chunks; `parse` is `parse_log`, perhaps with patterns.
 
     Raises:
         DataError: the log cannot be read.
     """
     if path == "-":
-        return parse_log(_chunks(sys.stdin.buffer), stream=stream, **lines)
+        return parse(_chunks(sys.stdin.buffer), stream=stream)
     place = Path(path)
     name, _, number = place.stem.rpartition(".")  # Slurm's %x.%j
     try:
         if place.exists() and not place.is_file():  # a device or a pipe may never end
             raise failure("no-log", path=path, text="this is not a regular file")
         with place.open("rb") as source:
-            return parse_log(_chunks(source), stream=stream, job_name=name if job_id(number) else "", **lines)
+            return parse(_chunks(source), stream=stream, job_name=name if job_id(number) else "")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise failure("no-log", path=path, text=reason) from None
@@ -154,7 +155,7 @@ def file_json(one: ParsedFile) -> dict[str, Any]:
         "runs": [run_json(run, row) for run, row in zip(report.runs, _rows(one), strict=True)],
         "stream": one.stream,
         "lines": report.lines,
-        "err_path": one.beside or None,
+        "err_path": one.err_path or None,
         "unread": unread and {"line": unread[0], "text": unread[1]},
     }
     if one.error is not None:
@@ -173,8 +174,8 @@ def _rows(one: ParsedFile) -> tuple[ResultRow, ...]:
 def file_text(one: ParsedFile, width: int | None = None) -> str:
     """A heading, what went wrong, and a table for each run, in at most `width` cells (None: no limit)."""
     report = one.report
-    path, beside = (name if name.isprintable() else repr(name) for name in (one.path, one.beside))
-    lines = [f"{path}  (with {beside})" if beside else path]
+    path, err_path = (name if name.isprintable() else repr(name) for name in (one.path, one.err_path))
+    lines = [f"{path}  (with {err_path})" if err_path else path]
     lines += _diagnosis_lines(one)
     for number, (run, row) in enumerate(zip(report.runs, _rows(one), strict=True), start=1):
         lines += ["", f"  training {number}: {printable(run_title(run))}"]
@@ -191,7 +192,7 @@ def _diagnosis_lines(one: ParsedFile) -> list[str]:
     lines: list[str] = []
     advised: set[str] = set()
     for found in one.report.diagnosis:
-        place = f"line {found.line}" + (" of the .err" if found.stream == "err" and one.beside else "")
+        place = f"line {found.line}" + (" of the .err" if found.stream == "err" and one.err_path else "")
         lines += ["", f"  {found.kind}, {place}: {found.text}"]
         lines += [] if found.advice in advised else [f"    {found.advice}"]
         advised.add(found.advice)
@@ -223,7 +224,7 @@ def _no_data_lines(report: LogReport) -> list[str]:
         number, text = report.mention
         pattern = suggested_pattern(text) or "REGEX"
         lines.append(f"{_INDENT}Line {number} may contain an epoch or a rate: {text}")
-    hint = "Describe such a line by a regular expression with named groups (epoch, seconds, rate)"
+    hint = "Describe such a line with a regular expression with named groups (epoch, seconds, rate)"
     lines.append(f"{_INDENT}{hint}: --pattern '{pattern}'")
     lines.append(f"{_INDENT}Known log formats: {join_names(FORMS_READ)}.")
     return lines

@@ -1,4 +1,4 @@
-"""A lab's numbers: `labtui results` prints, `why` explains, `plot` draws and `export` hands them in.
+"""A lab's numbers: `labtui results` prints, `why` explains, `plot` draws and `export` writes the files to hand in.
 
 They read the lab folder, also while another labtui has it open, or log files, which need neither folder nor cluster. If
 a file cannot be read, stderr says why, the rest is still reported, and the exit code is 2. `why` splits the lost
@@ -31,7 +31,7 @@ from labtui.session.folder import LabFolder
 from labtui.session.settings import SETTINGS_FILE
 from labtui.training_logs.gpu_sampler import clocks
 
-_WHERE = "Go to your lab folder, or name it with --folder DIR; or name log files: FILE..."
+_WHERE = "Run this in your lab folder, or give --folder DIR or log files."
 _NO_RUN = "No run has been read yet: `labtui queue` lists those that were submitted."
 _NOTHING = "No epoch time yet: a run needs two epochs, because the first is warm-up."
 
@@ -67,7 +67,7 @@ def run_results(args: argparse.Namespace) -> int:
     there = bool(results.measured or results.programs)
     # else the report says why runs do not count, or measure_files said why
     if not (there or args.json or results.left_out) and (given.runs or folder is not None):
-        say(f"labtui: {_NOTHING if given.runs else _NO_RUN}")
+        say(_NOTHING if given.runs else _NO_RUN)
     if given.unread:
         return 2
     return 0 if there else 1
@@ -159,9 +159,11 @@ def measure_folder(folder: LabFolder, task_id: str) -> Measurements:
 # --------------------------------------------------------------------------- why it does not scale
 
 
-_NO_SPLIT = "Nothing to split: it needs runs on one GPU and on more, with steps and equal batches per GPU."
+_NO_SPLIT = (
+    "Nothing to explain yet: this needs runs on one GPU and on more, with steps and equal batches per GPU."
+)
 
-_CONTROL = "`labtui submit TASK --control independent` tells contention from communication in slower steps."
+_CONTROL = "To tell contention from communication, run `labtui submit TASK --control independent`."
 
 
 def why_arguments(parser: argparse.ArgumentParser) -> None:
@@ -191,16 +193,18 @@ def run_why(args: argparse.Namespace) -> int:
 
 def _clock_sentence(row: ResultRow, given: Measurements) -> str:
     """The GPUs' clock and what slowed it, if it differs from that of one GPU by more than 1 %; else ""."""
+    if row.baseline is None:
+        return ""
     found = []
-    for each in filter(None, (row.baseline, row)):
+    for each in (row.baseline, row):
         sampled = ((given.samples.get(run.source, ()), run.run.epochs) for run in each.members)
         told = (clocks(*one, n_gpus=each.n_gpus) for one in sampled)
         found.append(next((one for one in told if one[0] is not None), (None, {})))
-    (theirs, _), (mine, slowed) = found[0], found[-1]
-    if mine is None or theirs is None or abs(mine - theirs) <= 0.01 * theirs:
+    (base, _), (clock, slowed) = found
+    if clock is None or base is None or abs(clock - base) <= 0.01 * base:
         return ""
     why = "".join(f"; {name} in {100 * share:.0f} % of the samples" for name, share in slowed.items())
-    return f"GPU clock: {mine:,.0f} MHz on {grouping.devices(row.n_gpus)}, {theirs:,.0f} MHz on one{why}."
+    return f"GPU clock: {clock:,.0f} MHz on {grouping.devices(row.n_gpus)}, {base:,.0f} MHz on one{why}."
 
 
 # --------------------------------------------------------------------------- plots and the hand-in
@@ -231,7 +235,7 @@ def run_plot(args: argparse.Namespace) -> int:
         say(f"note: {note}")
     if not charts:
         if not notes and (given.runs or not given.unread):
-            say("labtui: Nothing is measured yet.")
+            say("Nothing is measured yet.")
         return 2 if given.unread else 1
     inside = folder if not args.out else None
     place = inside.plots if inside else _out_folder(args.out or ".")

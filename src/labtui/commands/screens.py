@@ -141,7 +141,7 @@ def _keep_copy(folder: Path, place: Path) -> None:
     with contextlib.closing(Store(database, read_only=True)) as store:
         store.copy_to(place / database.name)
     trust(place)
-    print(f"Kept in {place}. `labtui {shlex.quote(str(place))}` opens it; its cluster is over.")
+    print(f"Kept in {place}. `labtui {shlex.quote(str(place))}` opens it; the practice cluster has ended.")
 
 
 LAB = "hpc4ai-ch10"
