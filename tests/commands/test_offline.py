@@ -373,7 +373,7 @@ def test_a_session_that_has_not_tried_yet_has_a_line_and_cancel_names_the_runs_t
     assert tried == [False, True, True, True, True] and not ConnectionState().tried
     job = changes.planned("lt1", {number: spec() for number in (28, 29, 30, 31, 32)})
     state = after(job, ended(28, "completed"), ended(29, "failed"))
-    assert jobs.also_ended(state, state.submissions["lt1"], [30]) == " (and 31, 32, in the same job)"
+    assert jobs.also_ended_text(state, state.submissions["lt1"], [30]) == " (and 31, 32, in the same job)"
 
 
 @pytest.mark.parametrize(("statuses", "broken", "code"), [

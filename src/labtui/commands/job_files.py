@@ -34,7 +34,7 @@ def sbatch_options(args: argparse.Namespace) -> dict[str, str]:
     return {name: str(value) for name, value in given.items() if value}
 
 
-def answers_about_runs(args: argparse.Namespace) -> own_jobs.Answers:
+def run_answers(args: argparse.Namespace) -> own_jobs.Answers:
     """What the options say about the runs of a job file.
 
     Raises:
@@ -74,19 +74,19 @@ def runs_in_words(draft: SubmissionDraft, names: Mapping[str, str]) -> str:
         return f"{', '.join([plural(len(draft.runs), 'run'), *known])} (the log will tell: {what})"
     groups: dict[tuple[str, str, int, int, str], list[int]] = {}
     for spec in (each.called(names) for each in draft.runs):
-        options = ", ".join(("", *tuning_words(spec.tuning)))  # jobs may differ in these alone
-        alike = (spec.model, spec.device, spec.per_gpu_batch, spec.epochs, options)
+        tuned = ", ".join(("", *tuning_words(spec.tuning)))  # jobs may differ in these alone
+        alike = (spec.model, spec.device, spec.per_gpu_batch, spec.epochs, tuned)
         groups.setdefault(alike, []).append(spec.n_gpus)
     parts = []
-    for (model, device, each, epochs, options), sizes in groups.items():
+    for (model, device, batch, epochs, tuned), sizes in groups.items():
         where, per = "the CPU", ""
         if device == "gpu":
             where, per = f"{', '.join(map(str, sizes))} GPU{'s' if max(sizes) != 1 else ''}", " per GPU"
-        parts.append(f"{model} on {where}, batch {each:,}{per}, {plural(epochs, 'epoch')}{options}")
+        parts.append(f"{model} on {where}, batch {batch:,}{per}, {plural(epochs, 'epoch')}{tuned}")
     return "; ".join(parts)
 
 
-def errors_of(previews: Sequence[preview.Preview]) -> list[Finding]:
+def submission_errors(previews: Sequence[preview.Preview]) -> list[Finding]:
     """The findings that stop a submission."""
     return [found for each in previews for found in each.findings if found.severity == "error"]
 

@@ -185,13 +185,13 @@ def run_cancel(args: argparse.Namespace) -> int:
     if args.job:
         return _cancel_jobs(args)
     with OpenLab(args) as lab:
-        if not (open_ones := _open_runs(lab, args.runs, "cancel")):
+        if not (open_ones := _select_open_runs(lab, args.runs, "cancel")):
             return 1
         if args.show_commands:
             return _show_cancel_commands(lab, args, [numbers[0] for numbers in open_ones.values()])
         _start_session(lab, open_ones)
         for token, numbers in open_ones.items():
-            along = also_ended(lab.state, lab.state.submissions[token], args.runs)
+            along = also_ended_text(lab.state, lab.state.submissions[token], args.runs)
             if args.after is None:
                 terminal.wait_for(lab.session.cancel(numbers[0]))
                 if lab.state.submissions[token].job is None:
@@ -205,7 +205,7 @@ def run_cancel(args: argparse.Namespace) -> int:
     return 0
 
 
-def _open_runs(lab: OpenLab, numbers: Iterable[int], what: str) -> dict[str, list[int]]:
+def _select_open_runs(lab: OpenLab, numbers: Iterable[int], what: str) -> dict[str, list[int]]:
     """The runs with these numbers, by the token of their job; of those that are over that is said."""
     found: dict[str, list[int]] = {}
     for run in [run_of(lab.state, number) for number in numbers]:
@@ -218,7 +218,7 @@ def _open_runs(lab: OpenLab, numbers: Iterable[int], what: str) -> dict[str, lis
     return found
 
 
-def also_ended(state: LabState, submission: SubmissionState, named: Sequence[int]) -> str:
+def also_ended_text(state: LabState, submission: SubmissionState, named: Sequence[int]) -> str:
     """The other runs that end with a job, in brackets; those that are over already stay as they are."""
     others = [n for n in submission.run_ids if n not in named and state.runs[n].outcome is None]
     return f" (and {', '.join(map(str, others))}, in the same job)" if others else ""
@@ -270,7 +270,7 @@ release_arguments = hold_arguments
 def _hold(args: argparse.Namespace, *, held: bool) -> int:
     """Hold or release the jobs of runs, each job once."""
     with OpenLab(args) as lab:
-        if not (open_ones := _open_runs(lab, args.runs, "hold" if held else "release")):
+        if not (open_ones := _select_open_runs(lab, args.runs, "hold" if held else "release")):
             return 1
         _start_session(lab, open_ones)
         for token, numbers in open_ones.items():

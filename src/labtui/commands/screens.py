@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from labtui.practice.cluster import PracticeCluster
     from labtui.practice.incidents import IncidentNote
+    from labtui.session.session import Session
     from labtui.tui.app import LabApp
 
 
@@ -33,7 +34,7 @@ def open_folder(named: str | None, *, trust: bool = False) -> int:
         UsageError: there is no terminal, or the folder is not a lab folder.
     """
     path = _named_folder(named)
-    if named and path is None and not has_screen():
+    if named and path is None and not has_terminal():
         raise failure("not-a-lab", name=named)
     require_screen("The commands work without one: `labtui --help` lists them (submit, watch, results ...).")
     if path is None:
@@ -51,14 +52,14 @@ def open_folder(named: str | None, *, trust: bool = False) -> int:
     return show(path)
 
 
-def has_screen() -> bool:
+def has_terminal() -> bool:
     """Whether all standard streams are a terminal; Textual draws on stderr."""
     return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
 
 
 def require_screen(hint: str) -> None:
     """Raise UsageError if no screen can be drawn; on a dumb terminal Textual would never stop redrawing."""
-    if not has_screen():
+    if not has_terminal():
         raise failure("no-screen", hint=hint)
     if os.environ.get("TERM") == "dumb":
         raise failure("dumb-screen", hint=hint)
@@ -77,6 +78,7 @@ def _named_folder(named: str | None) -> Path | None:
     path = expand_home(named)
     if (path / SETTINGS_FILE).is_file():
         return path
+    # a word without a slash is a mistyped command rather than a new folder
     free = not any(path.iterdir()) if path.is_dir() else not path.exists() and path.name != named
     if not free:
         raise failure("task-given" if options.is_task_id(named) else "no-command", name=named)
@@ -89,13 +91,12 @@ def show(
     incidents: Sequence[IncidentNote] = (),
     practice_factor: float | None = None,
     kept: bool = True,
-    before: LabApp | None = None,
 ) -> int:
     """Show the screens on a lab folder until the student leaves; return the exit code.
 
     `incidents` is a list to which another thread appends; each is shown as it comes.
     `practice_factor` is the speed of a practice cluster's clock. Its jobs end with the screens, and so does its folder
-    unless it is `kept`. `before` is the app that ended to open the folder again, whose task and pane are shown.
+    unless it is `kept`.
     """
     gc.disable()  # nothing that is imported now can be freed; the app enables it again
     from labtui.session.session import Session
@@ -103,31 +104,36 @@ def show(
     from labtui.tui.app import OPEN_AGAIN, LabApp
     from labtui.tui.messages import ScreenPrompter
 
-    prompter = ScreenPrompter()
-    session = Session.open(folder, prompter=prompter, start=False, takes_over=True)
-    try:
-        app = LabApp(session, prompter=prompter, incidents=incidents, factor=practice_factor, kept=kept)
-        app.with_tour = is_first_start()
-        if before is not None:
-            app.main.pane = before.main.pane
-            app.view_model.choose_task(before.view_model.task_id)
-        code = app.run()
-    finally:
-        session.close()
-        gc.enable()
-    if app.return_code == OPEN_AGAIN:
-        return show(folder, incidents=incidents, practice_factor=practice_factor, kept=kept, before=app)
+    app: LabApp | None = None
+    while app is None or app.return_code == OPEN_AGAIN:
+        before, prompter = app, ScreenPrompter()
+        session = Session.open(folder, prompter=prompter, start=False, takes_over=True)
+        try:
+            app = LabApp(session, prompter=prompter, incidents=incidents, factor=practice_factor, kept=kept)
+            app.with_tour = is_first_start()
+            if before is not None:  # the folder is opened again: the same task and pane are shown
+                app.main.pane = before.main.pane
+                app.view_model.choose_task(before.view_model.task_id)
+            code = app.run()
+        finally:
+            session.close()
+            gc.enable()
     if sys.stdout.isatty() and practice_factor is None:
-        from labtui.commands.follow import describe_open_runs
-        from labtui.tui.view import View
-
-        if under_way := describe_open_runs(View.of(session)):
-            print(f"{under_way} Open labtui again, or `labtui watch`, to follow them and to send what waits.")
+        _print_open_runs(session)
     if app.view_model.exporting and kept:
         print("The export is still being written; its files are in place when it is done.")
     if app.keep_in is not None:
         _keep_copy(folder, app.keep_in)
     return code or app.return_code or 0
+
+
+def _print_open_runs(session: Session) -> None:
+    """Print which runs go on without the screens."""
+    from labtui.commands.follow import describe_open_runs
+    from labtui.tui.view import View
+
+    if under_way := describe_open_runs(View.of(session)):
+        print(f"{under_way} Open labtui again, or `labtui watch`, to follow them and to send what waits.")
 
 
 def _keep_copy(folder: Path, place: Path) -> None:

@@ -99,7 +99,7 @@ def send(lab: OpenLab, args: argparse.Namespace, drafts: list[SubmissionDraft], 
     found = dict.fromkeys(job_files.finding_line(each) for preview in previews for each in preview.findings)
     for text in found:
         say(text)
-    if (errors := job_files.errors_of(previews)) and not args.force:
+    if (errors := job_files.submission_errors(previews)) and not args.force:
         way = f"Correct {_what_to_correct(args, drafts[0], errors)}, or override it"
         if all(each.lacks_gpus for each in previews):
             way = "No change of the plan helps here; to send it all the same"
@@ -199,7 +199,7 @@ def _own_draft(lab: OpenLab, args: argparse.Namespace) -> SubmissionDraft:
     for name in ("form", "script_args", "control"):
         if getattr(args, name):
             raise failure("not-with-job-file", option=name.replace("_", "-"))
-    path, given, answers = Path(args.task), job_files.sbatch_options(args), job_files.answers_about_runs(args)
+    path, given, answers = Path(args.task), job_files.sbatch_options(args), job_files.run_answers(args)
     return own_draft(lab.session, path, task_id=args.for_task, given=given, answers=answers)
 
 
@@ -235,7 +235,7 @@ def _show_dry_run(
                 print_line(f"# {job_files.finding_line(found)}")
             if answer is not None:
                 print_line(f"# the cluster says: {answer.sentence}")
-    if job_files.errors_of(previews) or any(not answer.ok and not answer.wait for answer in answers):
+    if job_files.submission_errors(previews) or any(not answer.ok and not answer.wait for answer in answers):
         return 1
     return 2 if len(answers) < len(previews) and not args.offline else 0
 
