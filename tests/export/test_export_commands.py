@@ -34,7 +34,7 @@ def test_plot_draws_each_chart_and_says_why_a_small_run_is_in_none(tmp_path, cap
     for key in ("epoch-time", "throughput", "speedup", "efficiency"):
         assert {f"{key}-ResNet50.svg", f"{key}-ResNet152.svg", f"{key}.svg"} <= names
     assert {Path(line).name for line in said.out.splitlines()} == names
-    assert "ResNet50 on 2 GPUs is a small run: not in the charts" in said.err
+    assert "ResNet50 on 2 GPUs is a small run, which does not count" in said.err
     assert main(["plot", str(small), "--out", str(tmp_path / "p")]) == 1
     assert "small run" in (said := capsys.readouterr()).err and "Nothing is measured" not in said.err
 

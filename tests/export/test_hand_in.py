@@ -300,7 +300,7 @@ def test_small_runs_of_a_real_cluster_are_never_called_practice_and_in_no_chart(
     assert not catalogue(contents.named) and not by_line(contents.named, marked=False), "as on the screens"
     pages = map(page_text, document.pages)
     words = "\n".join((*pages, report_text(contents.results), document.stamp, *document.notes))
-    assert "practice" not in words.lower() and "small run: not in the charts" in words
+    assert "practice" not in words.lower() and "it is in no chart" in words
     rows = results_json(contents.results)["rows"]
     assert rows and all(row["small"] and not row["practice"] for row in rows)
 

@@ -214,7 +214,7 @@ def test_practice_ticks_as_practice_and_a_real_run_goes_before_it():
     evidence = full()
     small = {number: replace(run, practice=True) for number, run in evidence.state.runs.items()}
     box = check("10.5", replace(evidence, state=replace(evidence.state, runs=small)))
-    assert not box.done and "is a small run, no result of the lab" in box.missing
+    assert not box.done and "is a small run, which does not count" in box.missing
     trains = {number: replace(run, outcome=None) for number, run in small.items()}
     assert check("10.5", replace(evidence, state=replace(evidence.state, runs=trains))).missing == box.missing
     set_up = check("10.1", replace(evidence, state=replace(evidence.state, runs=small)))

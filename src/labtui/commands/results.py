@@ -149,8 +149,8 @@ def measure_folder(folder: LabFolder, task_id: str) -> Measurements:
     given = measurements_of(folder, state, edition)
     if edition is None or not task_id:
         return given
-    mine = run_choice.runs_of(edition, plan.task_of(edition, task_id), state)
-    shown = run_choice.results_of(given.results(), mine)  # with their repeats and baselines
+    mine = run_choice.compared_runs(edition, plan.task_of(edition, task_id), state)
+    shown = run_choice.rows_with_runs(given.results(), mine)  # with their repeats and baselines
     kept = {run.run_id for row in (*shown.rows, *shown.programs) for run in row.members}
     kept |= {run.run_id for run in mine}
     return replace(given, runs=tuple(run for run in given.runs if run.run_id in kept))

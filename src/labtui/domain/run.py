@@ -22,7 +22,8 @@ CAUSES = {end: cause for end, (_, cause) in _ENDS.items()}
 MIXED = "several trainings or processes wrote to this log at once, and nothing shows which epochs are whose"
 WHAT_COUNTS = "More time does not help: only a run on the task's images and devices counts."
 """What to know after a small run, or one that fell back to the CPU, whose time limit ended it."""
-
+IS_SMALL = "is a small run, which does not count as a result of the lab"
+"""What follows its name."""
 
 Mark = Literal["", "practice", "small"]
 """Marks numbers that do not count for the lab: from a practice cluster, or small ones from a real one."""

@@ -19,6 +19,7 @@ import msgspec
 
 from labtui.domain.model import plural
 from labtui.domain.profile import Profile
+from labtui.domain.run import IS_SMALL
 from labtui.domain.state import WITHOUT_JOB, LabState, SubmissionState
 from labtui.export import drawing, markdown
 from labtui.lab.checks import TaskCheck, check_all
@@ -57,7 +58,7 @@ def stamp_of(results: Results) -> str:
 
 def small_notes(results: Results) -> list[str]:
     """Which rows the charts leave out, and why."""
-    said = "is a small run: not in the charts, not a result of the lab."
+    said = f"{IS_SMALL}: it is in no chart."
     rows = (*results.rows, *results.programs)
     return [f"{numbers.clean(row.label)} {said}" for row in rows if row.mark == "small"]
 

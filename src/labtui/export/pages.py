@@ -12,7 +12,7 @@ from labtui.export.markdown import blocks_of, difference, excerpt, own_part, who
 from labtui.lab.checks import still_to_run
 from labtui.lab.edition import ChartsCheck, Excerpt, HandInPage, Task
 from labtui.lab.evidence import one_line
-from labtui.lab.run_choice import has_run, results_of, runs_made, runs_of, with_baselines
+from labtui.lab.run_choice import compared_runs, row_has_run, rows_with_runs, runs_for_task, with_baselines
 from labtui.results import measured, messages, scaling
 from labtui.results.catalogue import accuracy_chart, catalogue, lab_charts, networks
 from labtui.results.charts import ChartSpec, slug, with_log_axes, without_repeats
@@ -29,9 +29,9 @@ OF_RUNS = {"cpu-gpu", "accuracy", "epochs", "tuning", "learning-rate", "error", 
 def hand_in(contents: LabContents) -> Document:
     """The document that the edition asks for; pages with nothing to show are only listed as missing."""
     edition, settings, shown = contents.edition, contents.settings, _on_pages(contents)
-    sent = [run for task in edition.tasks for run in runs_made(task, contents.state)]
+    sent = [run for task in edition.tasks for run in runs_for_task(task, contents.state)]
     # a run of no task is no result of the lab
-    lab = shown if shown.rows else results_of(contents.shown, sent)
+    lab = shown if shown.rows else rows_with_runs(contents.shown, sent)
     made = _on_one_scale([page for plan in _plans(contents) for page in _page(contents, plan, shown, lab)])
     unreal = all(run.mark == "practice" for run in contents.measurements.runs)
     there = (replace(page, title=_in_lines(page.title, 28)) for page in made if page.shows)
@@ -297,18 +297,19 @@ def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Result
     results, names = contents.shown, {task.id, *(name for check in task.checks for name in check.tasks)}
     tasks = list(filter(None, map(contents.edition.task, names)))
     data_sets = {run.spec.data_set for each in tasks for run in each.runs}
-    made, compared = runs_made(task, contents.state), runs_of(contents.edition, task, contents.state)
+    made = runs_for_task(task, contents.state)
+    compared = compared_runs(contents.edition, task, contents.state)
     # of the page's networks, or of others that were trained for the task
-    shown = [r for r in results.rows if not plan.models or r.model in plan.models or has_run(r, made)]
-    rows = own = [row for row in shown if has_run(row, compared)]
+    shown = [r for r in results.rows if not plan.models or r.model in plan.models or row_has_run(r, made)]
+    rows = own = [row for row in shown if row_has_run(row, compared)]
     sizes = {(row.model, row.n_gpus) for row in own}
     scales = all(len({n for m, n in sizes if m == model}) > 1 for model in plan.models)
     if not scales and set(plan.charts) - OF_RUNS:
         others = data_sets or {row.configuration.data_set for row in shown}
-        rows = [row for row in shown if row.configuration.data_set in others or has_run(row, compared)]
+        rows = [row for row in shown if row.configuration.data_set in others or row_has_run(row, compared)]
     rows = [row for row in rows if not row.mark] or rows
     rows = with_baselines(results, rows)
-    if task.runs and not any(has_run(row, made) for row in rows):
+    if task.runs and not any(row_has_run(row, made) for row in rows):
         rows = []  # only baselines are left, which are no result of the task
     if "accuracy" in plan.charts and not plan.table:  # a table shows all
         own_runs = [tuple(run for run in row.members if run.task_id in names) for row in rows]

@@ -21,7 +21,7 @@ from labtui.lab import run_choice
 from labtui.lab.edition import Edition, Task
 from labtui.lab.evidence import Evidence, ExportFact, one_line, script_and_imports
 from labtui.lab.plan import expected_learning_rate
-from labtui.lab.run_choice import Match, cite_run, match_runs, not_run_yet, notes_for, plan_words
+from labtui.lab.run_choice import Match, cite_run, describe_spec, match_planned_runs, not_run_yet, notes_for
 from labtui.preflight.files import code_names, names_missing
 from labtui.results.laws import MIN_SIZES
 from labtui.results.messages import count_words, serial_words
@@ -119,10 +119,10 @@ class _Context(msgspec.Struct, frozen=True):
 
 
 def _check_runs(ctx: _Context, check: schema.RunsCheck) -> Iterator[CheckItem]:
-    matches = match_runs(ctx.edition, ctx.task, check.tasks, ctx.evidence, check)
+    matches = match_planned_runs(ctx.edition, ctx.task, check.tasks, ctx.evidence, check)
     for match in matches:
         other = match.task_id if match.task_id != ctx.task.id else ""
-        elsewhere, words = f" (task {other})" if other else "", plan_words(match.spec)
+        elsewhere, words = f" (task {other})" if other else "", describe_spec(match.spec)
         shown = "run time" if match.spec.program else f"at least {check.min_epochs} epochs"
         ends = " or ".join(DEEDS[outcome] for outcome in check.outcomes)
         sentence = f"{words}{elsewhere}: {ends}{f', {shown} in the log' if check.min_epochs else ''}"
@@ -131,7 +131,8 @@ def _check_runs(ctx: _Context, check: schema.RunsCheck) -> Iterator[CheckItem]:
             name = label if [each.spec.label for each in matches].count(label) == 1 else words
             item = CheckItem(sentence, not_run_yet([name], elsewhere))
         else:
-            why = match.why_not and f"{match.spec.label}: run {match.run.run_id} {match.why_not}"
+            reason = match.not_counted_for_task
+            why = reason and f"{match.spec.label}: run {match.run.run_id} {reason}"
             has_log = match.run.outcome is not None or match.run.epochs
             again = _stale_message(match, matches)
             shown = cite_run(match.run, ctx.evidence) if has_log else ""
@@ -149,7 +150,7 @@ def _stale_message(match: Match, matches: Sequence[Match]) -> str:
 
 
 def _check_batches(ctx: _Context, check: schema.BatchCheck) -> Iterator[CheckItem]:
-    matches = match_runs(ctx.edition, ctx.task, check.tasks, ctx.evidence)
+    matches = match_planned_runs(ctx.edition, ctx.task, check.tasks, ctx.evidence)
     for model in dict.fromkeys(match.spec.model for match in matches):
         own = [match for match in matches if match.spec.model == model]
         made = [(match.spec.n_gpus, match.run) for match in own if match.met and match.run is not None]
@@ -178,7 +179,7 @@ _MAX_LINE = 1_000
 
 def _check_learning_rates(ctx: _Context, check: schema.LearningRateCheck) -> Iterator[CheckItem]:
     """An item for each planned run."""
-    for match in match_runs(ctx.edition, ctx.task, check.tasks, ctx.evidence):
+    for match in match_planned_runs(ctx.edition, ctx.task, check.tasks, ctx.evidence):
         spec, run, missing, shown = match.spec, match.run, "", ""
         wanted = expected_learning_rate(ctx.edition, spec)
         if run is None or not match.met:
@@ -247,13 +248,13 @@ def _check_fits(ctx: _Context, check: schema.FitCheck) -> Iterator[CheckItem]:
 def _check_charts(ctx: _Context, check: schema.ChartsCheck) -> Iterator[CheckItem]:
     of = f" of {join_names([ctx.edition.names.get(m, m) for m in check.models])}" if check.models else ""
     compared = () if ctx.task.runs else tuple(name for each in ctx.task.checks for name in each.tasks)
-    matches = match_runs(ctx.edition, ctx.task, check.tasks or compared, ctx.evidence)
+    matches = match_planned_runs(ctx.edition, ctx.task, check.tasks or compared, ctx.evidence)
     state, tasks = ctx.evidence.state, {each.task_id for each in matches}
     rows = (*without_small(ctx.evidence.results).rows, *ctx.evidence.results.programs)
     drawn = {run.run_id for row in rows for run in row.members}
     measured = [run for number, run in sorted(state.runs.items(), reverse=True) if number in drawn]
     charted = [run for each in matches if (run := each.run) and (each.met or run in measured)]
-    shown = [run_choice.runs_made(each, state) for each in ctx.edition.tasks if each.id in tasks]
+    shown = [run_choice.runs_for_task(each, state) for each in ctx.edition.tasks if each.id in tasks]
     mine = {run.run_id for runs in shown for run in runs}
     of_models = (run for run in measured if run.spec.model in check.models)
     of_tasks = [run for run in of_models if not tasks or run.run_id in mine]
@@ -395,7 +396,7 @@ def still_to_run(check: TaskCheck, models: Sequence[str], told: Collection[int |
     specs = [spec for spec, item in planned if item.run_id is None]
     unmet = [item.missing for _, item in planned if item.run_id not in (None, *told) and not item.met]
     ends = " ".join(map(first_sentence, dict.fromkeys(unmet)))
-    names = list(dict.fromkeys(plan_words(spec) if spec.label in made else spec.label for spec in specs))
+    names = list(dict.fromkeys(describe_spec(spec) if spec.label in made else spec.label for spec in specs))
     if not names:
         return ends
     shown, more = names[:_MAX_NAMED], len(names) - _MAX_NAMED

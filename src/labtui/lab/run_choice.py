@@ -1,9 +1,9 @@
 """Which runs count for the runs a task planned, and notes on surprising results.
 
-Any run of the folder may count. The best one is taken: one that meets the check before one that does not, then the
-common batch, real before practice, fresh before stale, the task's own before others', late before early. A note names
-the band, its source and a question to ask; it never fails a check, and a result is outside a band only if its whole
-interval is.
+Any run of the folder may count. The best one is taken: one that meets the check before one that does not, then one
+that is under way, then the common batch, real before practice, fresh before stale, the task's own before others', late
+before early. A note names the band, its source and a question to ask; it never fails a check, and a result is outside
+a band only if its whole interval is.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import PROCESS_PER_GPU, Interval, RunPhase, RunSpec, plural
-from labtui.domain.run import DEEDS, WHAT_COUNTS, Mark, join_names
+from labtui.domain.run import DEEDS, IS_SMALL, WHAT_COUNTS, Mark, join_names
 from labtui.domain.state import LabState, RunState
 from labtui.domain.tuning import tuning_words
 from labtui.lab.edition import Edition, RunsCheck, Task, images_of
@@ -29,9 +29,9 @@ def notes_for(edition: Edition, task: Task, evidence: Evidence) -> Iterator[str]
     """Notes on the measured configurations that a task is about."""
     raw, named = evidence.results, rename_models(evidence.results, edition.names)
     rows = zip((*raw.measured, *raw.programs), (*named.measured, *named.programs), strict=True)
-    mine = runs_of(edition, task, evidence.state)
+    mine = compared_runs(edition, task, evidence.state)
     for row, called in rows:
-        if not has_run(row, mine):
+        if not row_has_run(row, mine):
             continue
         wanted = images_of(edition, row.configuration.data_set, task)
         made, images, bound = row.configuration, row.images, row.configuration.data_bound
@@ -58,7 +58,7 @@ def remark(band: Band, row: ResultRow, name: str) -> str:
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True):
-    """A planned run and the run that counts for it, if any; `why_not` says why it does not count ("": it does).
+    """A planned run and the run that counts for it, if any; `not_counted_for_task` says why it does not, else "".
 
     `spec` has the edition's display name of its model.
     """
@@ -66,32 +66,36 @@ class Match(msgspec.Struct, frozen=True, kw_only=True):
     task_id: str
     spec: RunSpec
     run: RunState | None = None
-    why_not: str = ""
+    not_counted_for_task: str = ""
     changed: tuple[str, ...] = ()
     mark: Mark = ""
 
     @property
     def met(self) -> bool:
         """Whether the planned run was made and meets the check."""
-        return self.run is not None and not self.why_not
+        return self.run is not None and not self.not_counted_for_task
 
 
-def match_runs(
+def match_planned_runs(
     edition: Edition, task: Task, names: Sequence[str], evidence: Evidence, check: RunsCheck | None = None
 ) -> tuple[Match, ...]:
     """Match every run planned in the tasks `names` (else in `task`), by `check` or else by each task's own check."""
     matches: list[Match] = []
+    sent = [run for run in evidence.state.runs.values() if evidence.sent(run)]
     for source in edition.tasks_of(task, names):
         wanted = check or source.own_runs_check
         specs = planned_specs(source, evidence.overrides)
         batch = _common_batch(specs, wanted, evidence) if wanted.batch == "any" else None
         for spec in specs:
-            found = _match(source, spec, wanted, evidence, batch)
-            matches.append(replace(found, spec=spec.called(edition.names)))
+            attempts = (run for run in sent if _is_attempt(run, spec, specs, source, wanted))
+            found = (_match(run, spec, source, wanted, evidence) for run in attempts)
+            no_run = Match(task_id=source.id, spec=spec)
+            best = max((no_run, *found), key=lambda match: _rank(match, source, batch))
+            matches.append(replace(best, spec=spec.called(edition.names)))
     return tuple(matches)
 
 
-def existing_runs(
+def runs_for_specs(
     edition: Edition, task: Task, specs: Collection[RunSpec], evidence: Evidence, *, practice: bool
 ) -> dict[RunSpec, RunState]:
     """Those of `specs` that are already done or in progress, with the run for each.
@@ -110,7 +114,7 @@ def existing_runs(
         if not evidence.sent(run) or other_kind or evidence.changed_since(run):
             continue
         same = _same_device(run, spec) and options(run.spec) == options(spec)
-        done = not _why_not(run, check, spec.batch_size, evidence)
+        done = not _not_counted(run, check, spec.batch_size, evidence)
         under_way = run.outcome is None and spec not in found
         if same and run.spec.epochs >= spec.epochs and (done or under_way):
             found[spec] = run
@@ -137,15 +141,15 @@ def cite_run(run: RunState, evidence: Evidence, *lines: int | None) -> str:
     return f"run {run.run_id}, {where}{more}" if where else f"run {run.run_id}"
 
 
-def runs_of(edition: Edition, task: Task, state: LabState) -> tuple[RunState, ...]:
-    """The runs of a task and those its checks compare them with, as a GPU's epoch with the CPU's of an earlier task.
+def compared_runs(edition: Edition, task: Task, state: LabState) -> tuple[RunState, ...]:
+    """The runs of a task and those its checks compare them with: for example, a GPU run with an earlier task's CPU run.
 
     While a task that plans runs has none, there is nothing to compare. A run of another task from a job file of the
     student's own is compared only if that task plans such a run.
     """
     named = {name for check in task.checks for name in check.tasks} - {task.id}
     others = {each.id: each for each in edition.tasks if each.id in named}
-    own = {run.run_id for run in runs_made(task, state)}
+    own = {run.run_id for run in runs_for_task(task, state)}
     if not own and task.runs:
         return ()
 
@@ -167,15 +171,15 @@ def planned_instead(task: Task, run: RunState, state: LabState) -> list[str]:
     return [*planned] if own and known and run.used.model not in planned else []
 
 
-def runs_made(task: Task, state: LabState) -> tuple[RunState, ...]:
+def runs_for_task(task: Task, state: LabState) -> tuple[RunState, ...]:
     """The runs that were made for a task, or for another one and just as this one plans them."""
     return tuple(run for run in state.runs.values() if run.task_id == task.id or _is_planned(run, task))
 
 
-def results_of(results: Results, runs: Collection[RunState]) -> Results:
+def rows_with_runs(results: Results, runs: Collection[RunState]) -> Results:
     """The rows of any of these runs, with their baselines; each pools all of the lab's runs of its configuration."""
-    rows = [row for row in results.rows if has_run(row, runs)]
-    programs = tuple(row for row in results.programs if has_run(row, runs))
+    rows = [row for row in results.rows if row_has_run(row, runs)]
+    programs = tuple(row for row in results.programs if row_has_run(row, runs))
     return replace(with_rows(results, with_baselines(results, rows)), programs=programs)
 
 
@@ -185,7 +189,7 @@ def with_baselines(results: Results, rows: Iterable[ResultRow]) -> list[ResultRo
     return [row for row in results.rows if row.configuration in kept]
 
 
-def has_run(row: ResultRow, runs: Iterable[RunState]) -> bool:
+def row_has_run(row: ResultRow, runs: Iterable[RunState]) -> bool:
     """Whether a row is of any of these runs."""
     return not {run.run_id for run in row.members}.isdisjoint(run.run_id for run in runs)
 
@@ -194,7 +198,12 @@ def _is_planned(run: RunState, task: Task) -> bool:
     any_batch = task.own_runs_check.batch == "any"
     same = (each.spec for each in task.runs if _same_device(run, each.spec))
     same = (spec for spec in same if spec.tuning == run.spec.tuning)
-    return any(any_batch or run.spec.batch_size in (0, spec.batch_size) for spec in same)
+    return any(any_batch or _has_batch(run, spec.batch_size) for spec in same)
+
+
+def _has_batch(run: RunState, batch: int) -> bool:
+    """Whether a run has this global batch, or may have it: a 0 says that no log names one."""
+    return run.spec.batch_size in (0, batch)
 
 
 _device = attrgetter("model", "device", "n_gpus", "processes", "size")
@@ -212,42 +221,48 @@ def _common_batch(specs: Sequence[RunSpec], check: RunsCheck, evidence: Evidence
     counts: dict[int, set[int]] = {}
     for run in evidence.state.runs.values():
         for index, spec in enumerate(specs):
-            done = _same_device(run, spec) and not _why_not(run, check, None, evidence)
+            done = _same_device(run, spec) and not _not_counted(run, check, None, evidence)
             if evidence.sent(run) and done:
                 counts.setdefault(run.spec.per_gpu_batch, set()).add(index)
     return max(counts, key=lambda batch: (len(counts[batch]), batch), default=None)
 
 
-def _match(task: Task, spec: RunSpec, check: RunsCheck, evidence: Evidence, batch: int | None) -> Match:
-    specs = planned_specs(task, evidence.overrides)
-    wanted = spec.batch_size if check.batch == "exact" else None
-    found: list[tuple[tuple[bool, ...], int, Match]] = []
-    for run in evidence.state.runs.values():
-        if not evidence.sent(run) or not _same_device(run, spec):
-            continue
-        other_batch = wanted is not None and run.spec.batch_size not in (0, wanted)
-        meant = (each for each in specs if each.batch_size == run.spec.batch_size and _same_device(run, each))
-        tried = run.epochs or run.outcome not in (None, "cancelled")
-        if other_batch and (run.task_id not in ("", task.id) or not tried or any(meant)):
-            continue  # another task's or another planned run, or one that did not train, is no attempt at this one
-        mark = evidence.state.mark_of(run)
-        why_not = _why_not(run, check, wanted, evidence)
-        if mark == "small" and (not why_not or run.outcome is None):
-            why_not = "is a small run, no result of the lab."
-        changed = evidence.changed_since(run)
-        match = Match(task_id=task.id, spec=spec, run=run, why_not=why_not, changed=changed, mark=mark)
-        same_batch = batch is None or run.spec.per_gpu_batch == batch
-        real = not match.mark or not match.met  # of those that do not count, the latest is named
-        under_way = run.outcome is None  # it may count soon, which one that ended badly will not
-        rank = (match.met, under_way, same_batch, real, not match.changed, run.task_id == task.id)
-        found.append((rank, run.run_id, match))
-    return max(found, key=lambda item: item[:2])[2] if found else Match(task_id=task.id, spec=spec)
+def _is_attempt(run: RunState, spec: RunSpec, specs: Sequence[RunSpec], task: Task, check: RunsCheck) -> bool:
+    """Whether a run was made for the planned run `spec`, one of `specs`.
+
+    One with another batch is none if it is another task's or another planned run, or did not train.
+    """
+    if not _same_device(run, spec):
+        return False
+    if check.batch == "any" or _has_batch(run, spec.batch_size):
+        return True
+    trained = bool(run.epochs) or run.outcome not in (None, "cancelled")
+    planned = any(each.batch_size == run.spec.batch_size and _same_device(run, each) for each in specs)
+    return run.task_id in ("", task.id) and trained and not planned
 
 
-def _why_not(run: RunState, check: RunsCheck, batch: int | None, evidence: Evidence) -> str:
+def _match(run: RunState, spec: RunSpec, task: Task, check: RunsCheck, evidence: Evidence) -> Match:
+    mark, changed = evidence.state.mark_of(run), evidence.changed_since(run)
+    why = _not_counted(run, check, spec.batch_size if check.batch == "exact" else None, evidence)
+    if mark == "small" and (not why or run.outcome is None):
+        why = f"{IS_SMALL}."
+    return Match(task_id=task.id, spec=spec, run=run, not_counted_for_task=why, changed=changed, mark=mark)
+
+
+def _rank(match: Match, task: Task, batch: int | None) -> tuple[int, ...]:
+    """Of the matches of a planned run, the one with the greatest rank is taken; `batch` per GPU is the common one."""
+    if (run := match.run) is None:
+        return ()
+    under_way = run.outcome is None  # it may count soon, which one that ended badly will not
+    same_batch = batch is None or run.spec.per_gpu_batch == batch
+    real = not match.mark or not match.met  # of those that do not count, the latest is named
+    return (match.met, under_way, same_batch, real, not match.changed, run.task_id == task.id, run.run_id)
+
+
+def _not_counted(run: RunState, check: RunsCheck, batch: int | None, evidence: Evidence) -> str:
     """Why a run of the right model and devices does not count, as words to follow its number; "" if it does."""
     read = run.epochs_read
-    if batch is not None and run.spec.batch_size not in (0, batch):  # 0: no log names one
+    if batch is not None and not _has_batch(run, batch):
         how = "has" if run.outcome in (None, "completed") else f"{run.deed}, with"
         return f"{how} a global batch of {run.spec.batch_size:,}; {batch:,} is planned."
     if run.outcome is None:
@@ -255,22 +270,23 @@ def _why_not(run: RunState, check: RunsCheck, batch: int | None, evidence: Evide
         state = "has no known end yet" if run.phase is RunPhase.UNKNOWN else state
         return f"{state}{f': {read} of {run.spec.epochs} epochs read' if read else ''}."
     if run.outcome not in check.outcomes:
-        wanted = " or ".join(DEEDS[outcome] for outcome in check.outcomes)
-        then = f"; this task wants one that {wanted}."
         if check.outcomes == ("completed",):
             elsewhere = evidence.without_gpus if run.used.n_gpus else ""
             again = WHAT_COUNTS if evidence.state.never_counts(run) else "Run again (R, or `labtui retry`)."
             then = f". {elsewhere or again}"
+        else:
+            wanted = " or ".join(DEEDS[outcome] for outcome in check.outcomes)
+            then = f"; this task wants one that {wanted}."
         return f"{run.deed}{then}"
-    if run.ran_on_cpu or read >= check.min_epochs:
-        return "trained on the CPU, and a GPU is planned." if run.ran_on_cpu else ""
-    if run.spec.program is not None:
-        return "has no line with its time in its log."
-    few = f"has {plural(read, 'epoch')} in its log"
-    return f"{few}; {check.min_epochs} are needed, as the first is warm-up."
+    if run.ran_on_cpu:
+        return "trained on the CPU, and a GPU is planned."
+    if read >= check.min_epochs:
+        return ""
+    few = f"has {plural(read, 'epoch')} in its log; {check.min_epochs} are needed, as the first is warm-up."
+    return few if run.spec.program is None else "has no line with its time in its log."
 
 
-def plan_words(spec: RunSpec) -> str:
+def describe_spec(spec: RunSpec) -> str:
     """A planned run in words, with its global batch and its batch per GPU."""
     if spec.program is not None:
         return spec.label

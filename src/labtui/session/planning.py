@@ -25,7 +25,7 @@ from labtui.lab import plan as lab_plan
 from labtui.lab.evidence import Evidence, FileFact
 from labtui.lab.expected_time import time_and_cost, time_limit
 from labtui.lab.plan_table import rows_of
-from labtui.lab.run_choice import existing_runs
+from labtui.lab.run_choice import runs_for_specs
 from labtui.preflight.findings import imported_files
 from labtui.session.folder import SCRIPT_NAME, digest_of, sent_as
 from labtui.session.own_jobs import batch_file, job_file_draft, own_files
@@ -82,7 +82,7 @@ def known_runs(session: Session, task_id: str, drafts: Iterable[SubmissionDraft]
     state, task = session.state, edition.task(task_id)
     runs = {number: with_slurm_outcome(state, run) for number, run in state.runs.items()}
     evidence = Evidence(state=replace(state, runs=runs), scripts=facts)
-    return {} if task is None else existing_runs(edition, task, specs, evidence, practice=session.practice)
+    return {} if task is None else runs_for_specs(edition, task, specs, evidence, practice=session.practice)
 
 
 def plan(

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import JobPhase, JobView, RunPhase, SubmissionStatus
-from labtui.domain.run import WHAT_COUNTS
+from labtui.domain.run import MARKS, WHAT_COUNTS
 from labtui.domain.state import LEFT_QUEUE, LIVE, OPEN, PENDING, TRAINING, LabState, ended_by, run_phase
 from labtui.tui import format as words
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from labtui.results.rows import ResultRow, Results
     from labtui.session.session import Session
 
-SMALL = "small run"
+SMALL = MARKS["small"]
 """Why the numbers of a small run of a real cluster do not count."""
 FRESH_S = 60.0
 """For how many seconds a state counts as current that another process read, or that a job had before it ended."""
@@ -372,7 +372,7 @@ def runs_of(state: LabState, edition: Edition | None, task_id: str) -> tuple[Run
         return tuple(run for run in state.runs.values() if run.task_id == task_id)
     from labtui.lab import run_choice
 
-    return run_choice.runs_of(edition, task, state)
+    return run_choice.compared_runs(edition, task, state)
 
 
 def planned_sizes(task: Task | None) -> set[int]:

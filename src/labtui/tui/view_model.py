@@ -128,14 +128,14 @@ class ViewModel:
         ends = [told_outcome(each.job) for each in self.state.submissions.values()]
         key = self.task_id, tuple(self.state.runs.values()), ends
         if self._cached[0] != key:
-            from labtui.lab.run_choice import results_of
+            from labtui.lab.run_choice import rows_with_runs
             from labtui.results.catalogue import by_line, catalogue
             from labtui.results.charts import with_sizes
             from labtui.results.rows import rename_models
             from labtui.session.labs import lab_results
 
             names = self.edition.names if self.edition is not None else {}
-            results = rename_models(results_of(lab_results(self.state, self.edition), mine), names)
+            results = rename_models(rows_with_runs(lab_results(self.state, self.edition), mine), names)
             task = self.edition.task(self.task_id) if self.edition is not None else None
             sizes = planned_sizes(task)
             marked = self.session.practice
