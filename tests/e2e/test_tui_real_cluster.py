@@ -121,7 +121,7 @@ async def test_the_lab_on_the_screens(lab, cluster, student, tmp_path, monkeypat
         )  # without a GPU it is a small run: measured, and in no chart
         assert [(row.mark, row.n_gpus) for row in rows] == [("small", 2)]
         assert not app.view_model.view().charts
-        assert {line.why_not for line in app.view_model.view().lines} == {"small run"}
+        assert {line.not_counted for line in app.view_model.view().lines} == {"small run"}
         await come_to(pilot, lambda: len(picture_of(app)) == 1, "a finished row")
         before = picture_of(app)
         await pilot.press("q")

@@ -96,7 +96,7 @@ def test_a_second_window_says_that_the_first_one_was_closed(bench, beside):
     assert "Press u to connect here" in status_line(View.of(beside, now=bench.clock.wall()))[1]
     assert beside.other_closed.since >= bench.session.state.refreshed_at, "not since the queue was read"
     app = LabApp(beside)
-    assert not app.why_disabled(app, "refresh_now", ()) and "closed" in app.why_disabled(app, "export", ())
+    assert not app.why_refused(app, "refresh_now", ()) and "closed" in app.why_refused(app, "export", ())
 
 
 def test_u_opens_the_folder_of_a_closed_window_as_it_was_and_takes_keys_meanwhile(bench, monkeypatch):

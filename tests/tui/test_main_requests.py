@@ -105,7 +105,7 @@ async def test_an_own_limit_is_checked_and_a_waiting_run_is_held(filled_session,
         done = "is done. To run it again: "
         for run_id, said in (4, "is running."), (2, f"{done}s, then d if it is left out."):
             app.choose_run(run_id)
-            assert app.main.why_not("retry_run", ()) == f"Run {run_id} {said}"
+            assert app.main.why_disabled("retry_run", ()) == f"Run {run_id} {said}"
         app.choose_run(6)
         await press(pilot, "H", then=lambda: asked == [(6, True)] and "Hold" in text_of(app))
         full = {"sentence": "No file.", "hint": "See `labtui doctor`."}
@@ -116,13 +116,13 @@ async def test_an_own_limit_is_checked_and_a_waiting_run_is_held(filled_session,
         await press(pilot, "H", then=lambda: asked[1:] == [(6, False)])
         filled_session.feed(planned("lt7", "10.5", 7, spec(gpus=2)), changes.ended(6, "time-limit"))
         await until(pilot, lambda: 7 in app.view.runs)
-        assert app.main.why_not("retry_run", ()) is None, "not in the footer, as nothing misses it"
+        assert app.main.why_disabled("retry_run", ()) is None, "not in the footer, as nothing misses it"
         await pilot.press("R")
         await until(pilot, lambda: "out of time" in text_of(app) and "Run 7 is the same" in text_of(app))
         filled_session.feed(*finished_run("lt8", "", 8, spec(gpus=1), "8"))
         await until(pilot, lambda: 8 in app.view.runs)
         app.go_to_task("")
-        assert app.main.why_not("retry_run", ()) == f"Run 8 {done}`labtui retry 8 --again`."
+        assert app.main.why_disabled("retry_run", ()) == f"Run 8 {done}`labtui retry 8 --again`."
 
 
 async def test_questions_of_the_login_are_answered_from_another_thread(filled_session, monkeypatch):

@@ -164,7 +164,7 @@ async def test_a_plan_that_was_not_painted_yet_is_not_submitted(session, monkeyp
             await pilot.press("s")
             assert not session.requests and "not shown yet" in [*app._notifications][-1].message
             patch.delattr(type(app.screen.plan), "choices")  # which looks for job files
-            assert app.screen.why_not("override", ()) is None, "nor does each key of each frame"
+            assert app.screen.why_disabled("override", ()) is None, "nor does each key of each frame"
         await press(pilot, "s", then=lambda: app.screen is app.main)
 
 

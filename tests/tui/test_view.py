@@ -140,7 +140,7 @@ def test_no_two_parts_contradict_each_other(state, cancel):
         assert line.phase is RunPhase.RUNNING or shown in text
         assert line.sign in table[line.run_id]
         if line.run.outcome not in (None, "completed"):
-            assert not line.live and line.why_not
+            assert not line.live and line.not_counted
         if line.phase in LIVE[:2]:
             assert bool(words.why_it_waits(view, line) or words.waiting_text(view)) is not line.cancelling
         # what the chart draws hollow is a run that goes on, or nobody knows

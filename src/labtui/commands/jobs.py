@@ -125,7 +125,7 @@ def _print_queue(view: View, served: bool) -> None:
         run, job, done = line.run, line.job, line.run.outcome == "completed"
         unread = done and not run.epochs_read
         epochs = ABSENT if unread else f"{run.epochs_read}/{run.spec.epochs or '?'}"
-        reason = line.why_not if unread else ""
+        reason = line.not_counted if unread else ""
         if job is not None and not done and not line.cause:  # a done run's job may have another run's state
             reason = reason_words(job.phase, job.reason)
         submission = view.state.submissions[run.token]

@@ -177,7 +177,7 @@ class LabApp(SanitizedApp[int]):
         In a read-only folder, actions that change something are disabled.
         """
         home = self if default_namespace is None else default_namespace
-        if reason := self.why_disabled(*self._parse_action(action, home, namespaces)):
+        if reason := self.why_refused(*self._parse_action(action, home, namespaces)):
             self.notify(reason, severity="warning", timeout=ANSWER_S)
             return True
         try:
@@ -186,17 +186,17 @@ class LabApp(SanitizedApp[int]):
             self.report(error)
             return True
 
-    def why_disabled(self, target: DOMNode, method: str, parameters: tuple[object, ...]) -> str:
+    def why_refused(self, target: DOMNode, method: str, parameters: tuple[object, ...]) -> str:
         """Why an action of `target` is disabled now; "" if it is not."""
         if method == "do_next":
             method = guidance.next_step(self.view).action.partition("(")[0]
         if (reason := self.session.why_read_only) is not None and method in CHANGING:
             return reason.sentence
-        return getattr(target, "why_not", lambda *_: "")(method, parameters) or ""
+        return getattr(target, "why_disabled", lambda *_: "")(method, parameters) or ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """As Textual asks: None for what a read-only folder refuses, which has no key in the footer."""
-        return None if self.why_disabled(self, action, parameters) else True
+        return None if self.why_refused(self, action, parameters) else True
 
     def _follow_states(self) -> None:
         """In a thread of its own: show new states, at most one every `REPAINT_EVERY_S`, and check the tasks.
@@ -390,7 +390,7 @@ class LabApp(SanitizedApp[int]):
         found = {each.binding.action: each for each in reversed(screen.active_bindings.values())}
         for node, binding, _, tooltip in reversed(found.values()):
             if tooltip:
-                yield node, binding, self.why_disabled(*self._parse_action(binding.action, node))
+                yield node, binding, self.why_refused(*self._parse_action(binding.action, node))
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """The entries of the command palette."""

@@ -302,9 +302,9 @@ def end_text(lines: Sequence[RunLine], who: str = "") -> str:
 def instead_of_chart(view: View) -> str:
     """What an empty chart waits for."""
     line = view.line
-    if line and line.phase is RunPhase.DONE and line.why_not not in ("", SMALL) and not view.charted:
-        return f"Run {line.run_id} is in no chart: {line.why_not}."
-    if any(line.why_not == SMALL for line in view.lines):
+    if line and line.phase is RunPhase.DONE and line.not_counted not in ("", SMALL) and not view.charted:
+        return f"Run {line.run_id} is in no chart: {line.not_counted}."
+    if any(line.not_counted == SMALL for line in view.lines):
         return "Small runs (other images, or CPU devices for GPUs) are not compared. r shows each alone."
     if any(row.epoch_seconds is not None for row in view.charted):
         from labtui.results.compute import NO_ONE_GPU_RUN

@@ -42,15 +42,15 @@ ENDED_BADLY = frozenset({RunPhase.FAILED, RunPhase.CANCELLED})
 class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     """A run as every widget shows it.
 
-    `cause` says why it failed, was cancelled or is unknown. `why_not` says why its numbers do not count; "" if they
-    do. `left_s` is the cluster's time to its end, `took_s` the time since it began, or that it took, in seconds; None
-    if unknown; `to_limit`: by then its limit ends it. `share` is how much of it is done (0 to 1).
+    `cause` says why it failed, was cancelled or is unknown; `not_counted` why its numbers do not count, "" if they do.
+    `left_s` is the cluster's time to its end, `took_s` the time since it began, or that it took, in seconds; None if
+    unknown; `to_limit`: by then its limit ends it. `share` is how much of it is done (0 to 1).
     """
 
     run: RunState  # with the phase and the outcome as Slurm or the log reports them
     submission: SubmissionState | None
     cause: str = ""
-    why_not: str = ""
+    not_counted: str = ""
     row: ResultRow | None = None
     share: float = 0.0
     left_s: float | None = None
@@ -432,10 +432,10 @@ def _line_of(view: View, run: RunState, row: ResultRow | None, left_out: str) ->
         done = (took - late) / (took - late + left)
     left = None if late and not limited else left
     timed = replace(line, left_s=left, to_limit=limited, took_s=took, share=min(1.0, done))
-    return replace(timed, why_not=_why_not(view, line, left_out))
+    return replace(timed, not_counted=_not_counted(view, line, left_out))
 
 
-def _why_not(view: View, line: RunLine, left_out: str) -> str:
+def _not_counted(view: View, line: RunLine, left_out: str) -> str:
     """Why a run's numbers do not count; "" if they do."""
     submission, row = line.submission, line.row
     if submission is not None and submission.practice is not view.practice:

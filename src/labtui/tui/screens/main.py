@@ -168,7 +168,7 @@ class MainScreen(FramedScreen):
             self.call_after_refresh(self.focus_pane, if_none=True)
         self.refresh_bindings()
 
-    def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
+    def why_disabled(self, action: str, parameters: tuple[object, ...]) -> str | None:
         """Why an action is disabled; None (no key) for what is shown already."""
         view = self.view
         chose = self.pane == "runs" and self.app.view_model.chosen is not None

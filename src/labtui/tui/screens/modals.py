@@ -293,8 +293,8 @@ def palette(app: LabApp, screen: Screen[Any]) -> Iterator[SystemCommand]:
     """The palette's entries, with key and help: actions with keys here (most used first), tasks, the theme."""
     line = f"{{:<{NAME_CELLS}}}{{:<6}}{{}}".format
     actions = app.active_actions(screen)
-    for node, binding, why_not in sorted(actions, key=lambda each: (bool(each[2]), each[0] is not screen)):
-        told = sentences(f"not now: {why_not}", 53) if why_not else binding.tooltip
+    for node, binding, reason in sorted(actions, key=lambda each: (bool(each[2]), each[0] is not screen)):
+        told = sentences(f"not now: {reason}", 53) if reason else binding.tooltip
         run = partial(app.run_action, binding.action, node)
         name = line(binding.description, app.get_key_display(binding), told)
         yield SystemCommand(name, binding.tooltip, run)
@@ -349,11 +349,11 @@ def help_page(app: LabApp) -> Table:
     group = ""
     actions = list(app.active_actions(app.screen))
     actions.sort(key=lambda each: (each[0] is app, each[0] is app.screen, each[2] != ""))
-    for node, binding, why_not in actions:
+    for node, binding, reason in actions:
         before, group = group, {app: "Everywhere", app.screen: "On this screen"}.get(node, "Here")
         if group != before:
             table.add_row("", Text(("\n" if before else "") + group, "bold"))
-        told = Text(f"not now: {why_not}" if why_not else binding.tooltip, "dim" if why_not else "")
+        told = Text(f"not now: {reason}" if reason else binding.tooltip, "dim" if reason else "")
         table.add_row(Text(app.get_key_display(binding), "bold"), binding.description, told)
     runs = "  ".join(f"{glyph} {phase.value}" for phase, glyph in words.PHASE_GLYPHS.items())
     tasks = (f"{words.TASK_GLYPHS[each]} {words.TASK_WORDS[each]}" for each in ("done", "partial", "open"))

@@ -133,7 +133,7 @@ class PlanScreen(FramedScreen):
         found, at = self.plan.findings, self.query_one("#findings", OptionList).highlighted or 0
         return found[min(at, len(found) - 1)] if found else None
 
-    def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
+    def why_disabled(self, action: str, parameters: tuple[object, ...]) -> str | None:
         """None, so that there is no key, for what makes no sense here; why there is no job, or no other one."""
         parts = map(self.query_one_optional, ("#plan-table", "#findings"))  # faster than one query for both
         if None in parts or not self.query_one(PlanTable).columns:

@@ -159,7 +159,7 @@ class AnswersPane(Pane, Container):
         event.stop()
         self.action_write_answer()
 
-    def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
+    def why_disabled(self, action: str, parameters: tuple[object, ...]) -> str | None:
         """None (no key) for `leave_text` while the editor is closed, and for `write_answer` while it is open."""
         no_key = self.writing or not self._answers() if action == "write_answer" else not self.writing
         return None if no_key and action in ("write_answer", "leave_text") else ""

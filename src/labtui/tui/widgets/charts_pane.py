@@ -239,7 +239,7 @@ class ChartsPane(Pane, containers.Container, can_focus=True):
 
     # ------------------------------------------------------------------ choosing
 
-    def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
+    def why_disabled(self, action: str, parameters: tuple[object, ...]) -> str | None:
         """Why an action is disabled for the current chart."""
         shown, lines = self.shown, [line for each in self.shown.panels for line in each.measured]
         law = "Laws are drawn over the speedup: press 3." if shown.name != "speedup" else shown.no_law

@@ -119,15 +119,15 @@ class ActionWidget(widget.Widget):
     app: LabApp
     view: View = NO_VIEW  # as it was shown last
 
-    def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
+    def why_disabled(self, action: str, parameters: tuple[object, ...]) -> str | None:
         """Why an action is disabled now; "" if it is enabled, None if it makes no sense here and has no key."""
         return ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """As Textual asks: True if enabled, None if disabled with a reason, False if the key is hidden."""
-        if self.why_not(action, parameters) is None:
+        if self.why_disabled(action, parameters) is None:
             return False
-        return None if self.app.why_disabled(self, action, parameters) else True
+        return None if self.app.why_refused(self, action, parameters) else True
 
 
 class Pane(ActionWidget):

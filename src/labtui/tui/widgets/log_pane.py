@@ -41,10 +41,10 @@ class LogPane(SelectedRunPane, inherit_bindings=False):  # its own keys come bef
         yield self.tail
         yield Input(placeholder="search, then enter; n goes on", id="log-search", compact=True)
 
-    def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
+    def why_disabled(self, action: str, parameters: tuple[object, ...]) -> str | None:
         """None (no key) for `close_search` if there is nothing to go back to."""
         stays = action == "close_search" and not (self.app.back or self.query_one("#log-search").display)
-        return None if stays else super().why_not(action, parameters)
+        return None if stays else super().why_disabled(action, parameters)
 
     # ------------------------------------------------------------------ the log
 

@@ -306,7 +306,7 @@ def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
         cause = rest if len(rest) <= width else ""  # the sign says that it failed
         text = ink(cause or head, styles.soft if aim else role)
     text.append(", as the task asks" if aim else "", styles.soft)
-    told = [*filter(None, (rest, line.why_not))] if done else []  # these have the room of the time
+    told = [*filter(None, (rest, line.not_counted))] if done else []  # these have the room of the time
     if line.took_s and not line.run.total_seconds and not told and (done or line.phase is RunPhase.CANCELLED):
         took = f" {'in' if done else 'after'} {clock_span(line.took_s)}"
         text.append(took if text.cell_len + len(took) <= width else "", styles.soft)
@@ -406,7 +406,7 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
     if line.phase is RunPhase.DONE and line.cause:
         text.append("".join(f"\n\n{found.text.strip()}" for found in run.diagnosis[:1]), styles.bad)
         text.append(f"\n{explain(line)}", styles.soft)
-    left_out = f"Not counted: {line.why_not}." if line.phase is RunPhase.DONE and line.why_not else ""
+    left_out = f"Not counted: {line.not_counted}." if line.phase is RunPhase.DONE and line.not_counted else ""
     warning = words.limit_warning(line, view) or left_out
     return text.append(f"\n{warning}" if warning else "", styles.warn)
 
@@ -421,7 +421,7 @@ def glance_chart(view: View) -> ChartSpec | None:
     empty = charts_pane.empty_chart(view, first_view(view, view.charts)) if trains else None
     said, first = headline(view), first_chart(view, view.charts)
     spec = next((each for each in view.charts if each.message and each.message in said), first)
-    if spec is None and view.line is not None and view.line.why_not == SMALL:
+    if spec is None and view.line is not None and view.line.not_counted == SMALL:
         spec = FAMILIES["epochs"]
     drawn = _of_selected(view, spec) if spec is not None and spec.over_time else spec
     return drawn if drawn is not None and drawn.measured else empty

@@ -114,11 +114,11 @@ class SelectedRunPane(Pane, containers.Vertical):
         key("H", "hold_run(False)", "Release", "release the selected run", show=True),
     ]
 
-    def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
+    def why_disabled(self, action: str, parameters: tuple[object, ...]) -> str | None:
         """Why an action is disabled for the selected run."""
         line = self.view.line
         if action not in {"cancel_run", "end_after", "hold_run"}:
-            return super().why_not(action, parameters)
+            return super().why_disabled(action, parameters)
         held = line is not None and line.submission is not None and line.submission.held
         if parameters == (held,):
             return None

@@ -55,10 +55,10 @@ class TaskPane(Pane, containers.VerticalScroll, can_focus=True):
         if other:
             self.scroll_home(animate=False)
 
-    def why_not(self, action: str, parameters: tuple[object, ...]) -> str | None:
+    def why_disabled(self, action: str, parameters: tuple[object, ...]) -> str | None:
         """No key where there is nothing to open."""
         nothing = action == "open_all" and self.view.task is None
-        return None if nothing else super().why_not(action, parameters)
+        return None if nothing else super().why_disabled(action, parameters)
 
     def action_open_all(self) -> None:
         """Open all sections, or only the first unfinished one."""
