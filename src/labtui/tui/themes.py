@@ -131,9 +131,12 @@ class SanitizedApp(App[_Result]):
             self.prompter.close()
 
     def action_change_theme(self) -> None:
-        """Switch to the other theme, and store the choice."""
+        """Switch to the other theme, and store the choice; a folder that is not writable is ignored."""
         self.theme = LIGHT.name if self.theme == DARK.name else DARK.name
-        save_theme(self.theme)
+        path = preferences_file()
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"{self.theme}\n", encoding="utf-8")
 
     def _fatal_error(self) -> None:
         """Show a crash in plain text: Textual's own page shows local variables, with untrusted text and secrets."""
@@ -202,14 +205,6 @@ def preferred_theme() -> str:
         return preferences_file().read_text(encoding="utf-8").strip()
     except OSError:
         return ""
-
-
-def save_theme(name: str) -> None:
-    """Store the chosen theme for the next start; a folder that is not writable is ignored."""
-    path = preferences_file()
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{name}\n", encoding="utf-8")
 
 
 def _theme(name: str, *, dark: bool, colours: str) -> Theme:

@@ -5,13 +5,12 @@ the End key starts it again. Lines are never pushed to the widget: it reads its 
 a second cost one redraw per tick.
 """
 
-import os
 import re
 from bisect import bisect_left
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar
+from typing import IO, ClassVar
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -40,9 +39,7 @@ class LogText:
     the kept ones are counted once, in chunks.
     """
 
-    def __init__(
-        self, path: Path | None = None, root: Path | None = None, *, skip_header: bool = False
-    ) -> None:
+    def __init__(self, path: Path | None = None, root: Path = Path(), *, skip_header: bool = False) -> None:
         """`root` is the lab folder; links below it are not followed. Without a path there are no lines.
 
         With `skip_header`, labtui's lines about the job have no rows once others follow.
@@ -104,11 +101,9 @@ class LogText:
 
     def refresh(self) -> tuple[bool, bool]:
         """Read what was appended; return whether anything was, and whether the file was replaced or shrank."""
-        if self.path is None or self._root is None:
-            return False, False
         restarted = False
         try:
-            if (status := stat_inside(self._root, self.path)) is None:
+            if self.path is None or (status := stat_inside(self._root, self.path)) is None:
                 return False, False
             if self._offset and (status.st_size < self._offset or status.st_ino != self._inode):
                 restarted = True
@@ -117,7 +112,7 @@ class LogText:
                 return False, restarted
             with reader_inside(self._root, self.path) as file:
                 if not self._offset and status.st_size > MAX_BYTES:
-                    self._skip_front(file.fileno(), status.st_size - MAX_BYTES)
+                    self._skip_front(file, status.st_size - MAX_BYTES)
                 file.seek(self._offset)
                 data = file.read()
         except OSError:
@@ -127,16 +122,15 @@ class LogText:
         self._append(data)
         return True, restarted
 
-    def _skip_front(self, file: int, until: int) -> None:
+    def _skip_front(self, file: IO[bytes], until: int) -> None:
         """Skip at least `until` bytes, up to the beginning of a line, and count the lines."""
-        at = lines = 0
-        while at < until:
-            chunk = os.read(file, min(SLACK_BYTES, until - at))
+        lines, chunk = 0, b"\n"
+        while chunk and (left := until - file.tell()) > 0:
+            chunk = file.read(min(SLACK_BYTES, left))
             lines += chunk.count(b"\n")
-            at += len(chunk)
-        while (chunk := os.read(file, 1 << 16)) and b"\n" not in chunk:
-            at += len(chunk)
-        self._offset = at + chunk.find(b"\n") + 1
+        while (chunk := file.read(1 << 16)) and b"\n" not in chunk:
+            pass  # the rest of a long line
+        self._offset = file.tell() - len(chunk) + chunk.find(b"\n") + 1
         self.first = lines + 2
 
     def _append(self, data: bytes) -> None:
