@@ -272,13 +272,12 @@ class OpenLab:
             elif done(self._last_state) or left <= 0:
                 return
 
-    def wait(self, done: Callable[[LabState], bool], *, limit_s: float | None = None) -> bool:
-        """Wait until `done`, for at most `limit_s` seconds; return whether it is."""
+    def wait(self, done: Callable[[LabState], bool], *, limit_s: float | None = None) -> None:
+        """Wait until `done`, for at most `limit_s` seconds."""
         for _ in self.updates(done, limit_s=limit_s):
             pass
-        return done(self.state)
 
-    def wait_online(self, *, limit_s: float = 120.0) -> None:
+    def wait_online(self) -> None:
         """Wait for the connection.
 
         Raises:
@@ -286,10 +285,10 @@ class OpenLab:
         """
         if self.session.read_only:
             return
-        self.wait(lambda state: state.connection.tried, limit_s=limit_s)
+        self.wait(lambda state: state.connection.tried, limit_s=120.0)
         self.check_connection()
 
-    def refresh(self, *, limit_s: float = 60.0) -> None:
+    def refresh(self) -> None:
         """Have the queue read once, by the process that has the folder, and wait for it."""
         before = self.state.refreshed_at if self.session.open_elsewhere else self.state.connection.since
         self.session.refresh()
@@ -298,7 +297,7 @@ class OpenLab:
             over = QUEUE_KEY in {each.key for each in state.problems} or state.connection.status != "online"
             return over or (state.refreshed_at or 0.0) > (before or 0.0)
 
-        self.wait(done, limit_s=limit_s)
+        self.wait(done, limit_s=60.0)
 
     def check_connection(self, *, patient: bool = False) -> None:
         """Raise LabError if there is no connection; with `patient`, only if labtui will not try again.

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from msgspec.structs import replace
 from textual import binding, on
@@ -98,15 +98,12 @@ class MainScreen(FramedScreen):
 
     # ------------------------------------------------------------------ panes
 
-    async def _ensure_pane(self, name: str) -> Any:
-        found = self.query(f"#pane-{name}")
-        if found:
-            return found.first()
-        module = import_module(f"labtui.tui.widgets.{name}_pane")  # late, for a quick first paint
-        pane = getattr(module, f"{name.capitalize()}Pane")(id=f"pane-{name}")
-        await self.query_one("#panes", ContentSwitcher).add_content(pane)
-        pane.watch(self.app, "view", pane.show, init=False)
-        return pane
+    async def _ensure_pane(self, name: str) -> None:
+        if not self.query(f"#pane-{name}"):
+            module = import_module(f"labtui.tui.widgets.{name}_pane")  # late, for a quick first paint
+            pane = getattr(module, f"{name.capitalize()}Pane")(id=f"pane-{name}")
+            await self.query_one("#panes", ContentSwitcher).add_content(pane)
+            pane.watch(self.app, "view", pane.show, init=False)
 
     async def show_pane(self, name: str, back: str = "") -> None:
         """Show a pane, which `esc` leaves for the pane `back`."""
