@@ -285,7 +285,7 @@ def _submit(
     trouble: LabError | None = None
     try:
         lab.wait_online()
-        limit = None if args.wait else _UNKNOWN_LIMIT_S
+        limit = float("inf") if args.wait else _UNKNOWN_LIMIT_S
         said: set[str] = set()
         for state in lab.updates(lambda state: _settled(lab, state, tokens, wait=args.wait), limit_s=limit):
             for line in _news(state, tokens, wait=args.wait):

@@ -257,11 +257,9 @@ class OpenLab:
     def state(self) -> LabState:
         return self.session.state
 
-    def updates(
-        self, done: Callable[[LabState], bool], *, limit_s: float | None = None
-    ) -> Iterator[LabState]:
+    def updates(self, done: Callable[[LabState], bool], *, limit_s: float = math.inf) -> Iterator[LabState]:
         """Yield each new state until `done` or for `limit_s` seconds; no state before `done` is left out."""
-        end = math.inf if limit_s is None else time.monotonic() + limit_s
+        end = time.monotonic() + limit_s
         while True:
             if self.session.is_wanted and not self.state.in_status(model.SubmissionStatus.SENDING):
                 self._open_again("The screens that were opened connect now; this one follows them.")
@@ -272,7 +270,7 @@ class OpenLab:
             elif done(self._last_state) or left <= 0:
                 return
 
-    def wait(self, done: Callable[[LabState], bool], *, limit_s: float | None = None) -> None:
+    def wait(self, done: Callable[[LabState], bool], *, limit_s: float = math.inf) -> None:
         """Wait until `done`, for at most `limit_s` seconds."""
         for _ in self.updates(done, limit_s=limit_s):
             pass
