@@ -41,7 +41,7 @@ class WizardScreen(screen.Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("p", "practice", "Practice"),
         Binding("tab", "app.focus_next", "Next field"),
-        Binding("escape,ctrl+q", "leave", "Leave"),
+        Binding("escape,ctrl+q", "app.quit", "Leave"),
         Binding("ctrl+t", "test", "Test"),
         Binding("ctrl+n", "make", "Make"),
     ]
@@ -143,10 +143,6 @@ class WizardScreen(screen.Screen[None]):
             self._say(f"{error.sentence} {error.hint}", ok=False)
             return
         self.app.exit(folder.path)
-
-    def action_leave(self) -> None:
-        """Leave without making a folder."""
-        self.app.exit(None)
 
 
 def _row(title: str, field: widget.Widget, *, first: bool = False) -> Horizontal:
