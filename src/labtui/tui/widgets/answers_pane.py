@@ -166,9 +166,7 @@ class AnswersPane(Pane, Container):
 
     def action_other_side(self) -> None:
         """Switch the focus between the answers and the facts."""
-        facts = self.query_one("#answer-facts")
-        answers = self.editor if self.writing else self.query_one(OptionList)
-        self.screen.set_focus(answers if facts.has_focus else facts)
+        self.screen.focus_next("AnswersPane *")
 
     # ------------------------------------------------------------------ the side with facts
 
