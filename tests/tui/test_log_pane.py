@@ -29,21 +29,21 @@ async def test_the_title_says_where_the_search_stands_and_how_it_goes_on(filled_
         await pilot.press("slash", *"the mark", "enter")
         await until(pilot, lambda: "/the mark  line " in title(app) and "below" not in title(app))
         last = title(app)
-        await pilot.press("n")  # goes on upwards, as the search did
-        await until(pilot, lambda: "lines below (end)" in title(app))
+        await press(pilot, "n", then=lambda: "lines below (end)" in title(app), what="on upwards")
         await press(pilot, "n", then=lambda: title(app) == last, what="from below again")
         tail = app.main.query_one("#log-view")
         for key in ("home", "z"):  # hidden lines are counted with the others, below as in all
             await pilot.press(key)
             await until(pilot, lambda: f" {134 - tail.size.height} lines below (end)   134 " in title(app))
         assert tail.file.hidden == 0
-        await pilot.press("slash", *"no such wor " * 4, "enter")
         whole = r"Run 4, 4 GPUs   /no such wor no…  not found   +\d+ lines below \(end\)$"
-        await until(pilot, lambda: re.search(whole, title(app)), "nothing is cut but the text")
+        typed = ("slash", *"no such wor " * 4, "enter")
+        await press(pilot, *typed, then=lambda: re.search(whole, title(app)), what="only the text is cut")
         app.choose_run(3)
         await until(pilot, lambda: "Run 3" in title(app) and "no such" not in title(app))
-        await pilot.press("o")
-        await until(pilot, lambda: ".out" not in title(app) and "Nothing was printed here" in text_of(app))
+        await press(
+            pilot, "o", then=lambda: ".out" not in title(app) and "Nothing was printed" in text_of(app)
+        )
         app.choose_run(2)
         await until(pilot, lambda: "Run 2" in title(app) and "14 lines" in title(app))
         await until(pilot, lambda: re.search(r"(?s)warm-up *\n.* 13.6 s *\n", text_of(app)))

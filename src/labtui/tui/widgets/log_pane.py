@@ -126,8 +126,9 @@ class LogPane(SelectedRunPane, inherit_bindings=False):  # its own keys come bef
         if self.tail.needle:
             wanted = ink(f"   /{self.tail.needle}", styles.soft)
             wanted.truncate(max(12, self.size.width // 4), overflow="ellipsis")
-            at = f"line {self.tail.match_line}" if self.tail.match_line else "not found" * self.tail.not_found
-            text.append_text(wanted).append(f"  {at}", styles.warn if self.tail.not_found else styles.soft)
+            at = self.tail.match_line
+            text.append_text(wanted)
+            text.append(f"  line {at}" if at else "  not found", styles.soft if at else styles.warn)
         place = place_of(self.tail, live=live, width=max(0, self.size.width - text.cell_len - 3))
         right = ink(place, styles.busy if self.tail.follow and live else styles.soft)
         parts = ["standard error"] if self.stream == "err" else []

@@ -157,11 +157,15 @@ class LogText:
             self._lines[0] = self._lines[0][-MAX_BYTES:]
             self._bytes = MAX_BYTES
 
-    def find(self, needle: str, start: int) -> int | None:
-        """The number of the nearest line at or above `start` that shows a text, else the last one; in any case."""
-        wanted, at = needle.lower(), bisect_left(self._rows, start + 1)
+    def find(self, needle: str, start: int, since: int = 0) -> int | None:
+        """The number of the nearest line at or above `start` that shows a text, else the last one; in any case.
+
+        Only lines from the number `since` on count.
+        """
+        rows = self._rows[bisect_left(self._rows, since) :]
+        wanted, at = needle.lower(), bisect_left(rows, start + 1)
         raw = wanted.encode() if wanted.isascii() else b""
-        numbers = (*reversed(self._rows[:at]), *reversed(self._rows[at:]))
+        numbers = (*reversed(rows[:at]), *reversed(rows[at:]))
         kept = ((number, self._lines[number - self.first]) for number in numbers)
         found = (number for number, line in kept if raw in line.lower() or _CONTROLS.search(line))
         return next((number for number in found if wanted in self.line(number).lower()), None)
@@ -220,8 +224,8 @@ class TailView(scroll_view.ScrollView, can_focus=True):
     """A scroll view of one log file. `Moved` is posted when following changes, lines arrive or a search ends.
 
     `read_as` maps line numbers to what labtui reads there. With `brief`, lines are shown without the time stamp and
-    level at their beginning. A search looks for `needle`; `match_line` is the line of
-    the current match, or without a search a marked line; `not_found`: no line shows it.
+    level at their beginning. A search looks for `needle`; `match_line` is the line of the current match, None if there
+    is none, or without a search a marked line.
     """
 
     PARTS = ("current", "record", "epoch", "error", "warning", "number", "read")
@@ -247,7 +251,6 @@ class TailView(scroll_view.ScrollView, can_focus=True):
         self.file = LogText()
         self.needle = ""
         self.match_line: int | None = None
-        self.not_found = False
         self._widest = 1
 
     def on_mount(self) -> None:
@@ -276,19 +279,21 @@ class TailView(scroll_view.ScrollView, can_focus=True):
             self._jump(max(0, self.file.row_of_line(line) - self.size.height + 2))
 
     def _begin(self) -> None:
-        self.match_line, self.not_found, self._widest = None, False, 1
+        self.match_line, self._widest = None, 1
         self._resize()
         self.action_follow()
         self.refresh()
 
     def poll(self) -> None:
         """Read the file again; called at each repaint."""
+        last = self.file.last
         added, restarted = self.file.refresh()
         if restarted:
             self._begin()
         self._resize()
         if added or restarted:
-            self.not_found = False  # the new lines may have a match
+            if self.needle and self.match_line is None:  # the new lines may have a match
+                self.match_line = self.file.find(self.needle, 0, 0 if restarted else last)
             self.post_message(self.Moved())
             self.refresh()
 
@@ -342,7 +347,7 @@ class TailView(scroll_view.ScrollView, can_focus=True):
         if needle:
             bottom = self.file.line_of_row(int(self.scroll_y) + self.size.height - 1)
             found = self.file.find(needle, bottom if self.match_line is None else self.match_line - 1)
-        self.needle, self.match_line, self.not_found = needle, None, found is None and bool(needle)
+        self.needle, self.match_line = needle, None
         self._show_match(found)
 
     def action_search_next(self) -> None:
