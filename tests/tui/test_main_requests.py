@@ -171,8 +171,7 @@ async def test_help_and_palette(filled_session, monkeypatch):
         assert "or the sign of" in text_of(app) and "ending, cancelling: with the sign" in text_of(app)
         places = [text_of(app).index(each) for each in ("  Here", "^k", "On this screen", "Everywhere")]
         assert places == sorted(places), "in groups"
-        await pilot.press("escape", "t", "colon")
-        await until(pilot, lambda: "Find an action or a task by its name" in text_of(app))
+        await press(pilot, "escape", "t", "colon", then=lambda: "Find an action or a task" in text_of(app))
         lines = [" ".join(line.split()) for line in text_of(app).splitlines()]
         plan, charts = ([said in line for line in lines].index(True) for said in ("Plan s", "Charts c"))
         assert plan < charts and "the views 1 to 5" in lines[charts], "not by the alphabet"
@@ -183,8 +182,7 @@ async def test_help_and_palette(filled_session, monkeypatch):
             hits = [each async for each in Actions(app.main).search(typed)]
             assert [each.text.split()[0] for each in sorted(hits, reverse=True)] == named.split(), "by name"
         await press(pilot, *"qq", then=lambda: "No matches found" in text_of(app))
-        await pilot.press("backspace", "backspace")
-        await press(pilot, *"speedup", "enter", then=lambda: app.main.pane == "charts")
+        await press(pilot, *["backspace"] * 2, *"speedup", "enter", then=lambda: app.main.pane == "charts")
 
 
 async def test_answers_are_stored_and_never_written_over(filled_session):
@@ -287,8 +285,7 @@ async def test_a_failed_run_says_what_to_do_and_where_standard_error_says_why(se
         await pilot.press("R")
         await until(pilot, lambda: isinstance(app.screen, PlanScreen) and "10.5  1, 2 and" in text_of(app))
         assert [row.spec.per_gpu_batch for row in app.screen.plan.rows] == [2048] * 3  # type: ignore[attr-defined]
-        await pilot.press("escape")
-        await until(pilot, lambda: app.screen is app.main and app.view.task_id == "10.7")
+        await press(pilot, "escape", then=lambda: app.screen is app.main and app.view.task_id == "10.7")
 
 
 async def test_the_export_says_that_it_goes_on_and_what_it_wrote(filled_session, monkeypatch):

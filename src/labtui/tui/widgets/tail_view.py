@@ -158,10 +158,7 @@ class LogText:
             self._bytes = MAX_BYTES
 
     def find(self, needle: str, start: int, since: int = 0) -> int | None:
-        """The number of the nearest line at or above `start` that shows a text, else the last one; in any case.
-
-        Only lines from the number `since` on count.
-        """
+        """The number of the nearest line at or above `start` that shows a text, else the last; from `since` on."""
         rows = self._rows[bisect_left(self._rows, since) :]
         wanted, at = needle.lower(), bisect_left(rows, start + 1)
         raw = wanted.encode() if wanted.isascii() else b""
@@ -224,8 +221,7 @@ class TailView(scroll_view.ScrollView, can_focus=True):
     """A scroll view of one log file. `Moved` is posted when following changes, lines arrive or a search ends.
 
     `read_as` maps line numbers to what labtui reads there. With `brief`, lines are shown without the time stamp and
-    level at their beginning. A search looks for `needle`; `match_line` is the line of the current match, None if there
-    is none, or without a search a marked line.
+    level at their beginning. `match_line` is the line that shows the search's `needle`, or without one a marked line.
     """
 
     PARTS = ("current", "record", "epoch", "error", "warning", "number", "read")
