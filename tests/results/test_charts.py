@@ -209,6 +209,14 @@ def test_a_run_keeps_its_mark_and_its_colour_when_others_come(came):
         now = {each.points[0].run: look for each, look in zip(lines, looks(lines).values(), strict=True)}
         assert len({look.mark for look in now.values()}) == count and seen.items() <= now.items()
         seen = now
+    many = [run(0, [4, 3], model=model, run_id=at) for at, model in enumerate("aabbbca", 1)]
+    live = run(0, [4, 3], model="b", run_id=8, outcome="unfinished", live=True)
+    lines = [by_key(catalogue(compute_results(runs)))["epochs"].measured for runs in (many, [*many, live])]
+    before, after = ({s.points[0].run: looks(drawn)[s.name] for s in drawn} for drawn in lines)
+    assert before.keys() == {5, 6, 7} and before.items() < after.items(), "nor a run that stands for repeats"
+    assert [each.name for each in lines[0]] == ["a · CPU", "b · CPU", "c · CPU"], (
+        "the notes say which run it is"
+    )
 
 
 def test_no_line_is_drawn_across_a_size_that_gave_no_time_and_a_baseline_alone_is_not_compared():
@@ -240,7 +248,7 @@ def test_one_network_has_its_analysis_several_what_compares_them_and_what_says_n
     every = [each for row in both.rows for each in row.members]
     more = compute_results([*every, replace(every[0], source="again.out")])
     (drawn,) = (chart.series for chart in catalogue(more) if chart.family == "epochs")
-    assert len(drawn) == 6 and sum(each.name != each.group for each in drawn) == 1, "of repeats which is said"
+    assert len(drawn) == 6 and all(each.name == each.group for each in drawn), "of repeats one"
     made = [run(0, [9, 5], model=f"net {at}") for at in range(1, 5)]
     batches = [run(0, [9, 5], model="net 1", batch=batch) for batch in (64, 128)]
     for several, told in ((batches, "batch {}"), ([*batches, made[1]], "net 1, batch {}")):

@@ -213,15 +213,15 @@ def _lines(results: Results) -> Lines:
             apart = policy(run) or ", ".join(row.apart_by)
             told = (run.called or row.model, row.configuration.data_set, apart, gpus)
             name = " · ".join(filter(None, told))
-            # of repeats one may be drawn
-            first = row.first_run if row.runs > len(row.members) else run.run_id or 0
+            # what stands for repeats that are not drawn looks like the first of them
+            own = run.live or row.first_run in {each.run_id for each in row.members}
+            first = run.run_id or 0 if own else row.first_run
             mark = round(math.log2(run.run.n_gpus)) if run.run.n_gpus else first - 1
             hue = policies[policy(run)].hue if len(policies) > 1 else hues[row.model]
             line = Series(name=name, points=(), hue=hue, group=name)
             found.append((replace(line, first_run=first, mark=mark % specs.MARKS), run))
-            times = 1 + (row.runs > len(row.members))
-            repeats[name] += times
-            alike[name, run.run.batch_size] += times
+            repeats[name] += 1
+            alike[name, run.run.batch_size] += 1
 
     # all by what was varied, or all by run
     by_batch = all(batch and n == 1 for (group, batch), n in alike.items() if repeats[group] > 1)
