@@ -989,6 +989,7 @@ def test_the_headline_is_that_of_the_chart_where_runs_are_repeated():
     for at, said in (1, mean), (3, "efficient"):  # run 3 is not in the mean yet
         going = seen(LabState(runs=runs | {at: replace(runs[at], outcome=None, phase=RunPhase.RUNNING)}))
         assert result_parts(going)[2].partition(" % ")[2] == said
+        assert runs_pane.notes_of(going).endswith("Run 3 still trains: it is not in the mean.") is (at == 3)
     own = replace(runs[2].spec, unknown=("epochs",))
     mine = replace(runs[3], spec=replace(own, model="mine"))
     both = {3: mine, 4: replace(mine, run_id=4, task_id="")}

@@ -85,7 +85,7 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> 
     ).with_notes(*notes)
     row = row.with_notes(*filter(None, map(measured.end_note, members)), about="end")
     waits = (f"Run {r.run_id} still trains: it is not in the mean." for r in members if ended and r.live)
-    row = row.with_notes(*measured.run_notes(members), *waits)
+    row = row.with_notes(*measured.run_notes(members)).with_notes(*waits, about="live")
     if rates:
         return _from_rates(row, rates)
     if row.program is not None:
@@ -232,12 +232,11 @@ def _compare(row: ResultRow, found: _Index) -> ResultRow:
 
 def _with_baseline(row: ResultRow, baseline: ResultRow | None) -> ResultRow:
     """The row with its ratios to one GPU, in both readings."""
-    row = replace(row, baseline=baseline)
-    row = replace(row, as_printed=_as_printed(row, row if row.is_baseline else baseline))
+    row = replace(row, baseline=baseline, as_printed=_as_printed(row, baseline))
     n, speedup = row.n_gpus, _ratio(row, baseline) if baseline is not None and row.is_measured else None
     if baseline is None or not n or speedup is None:
         return row
-    speedup = Interval.exact(1.0) if row.is_baseline else speedup
+    speedup = Interval.exact(1.0) if row.pooled == baseline.pooled else speedup  # not that of one of its runs
     efficiency = speedup.scaled(1 / n)
     row = replace(row, speedup=speedup, efficiency=efficiency, karp_flatt=laws.karp_flatt(speedup, n))
     # The factors must multiply to exactly the efficiency, so the second is derived from the first.

@@ -101,7 +101,7 @@ def step_times_of(samples: Iterable[EpochSample]) -> StepTimes | None:
 # --------------------------------------------------------------------------- rows
 
 Law = Literal["amdahl", "gustafson"]
-NoteKind = Literal["", "no throughput", "no speedup", "baseline", "end"]
+NoteKind = Literal["", "no throughput", "no speedup", "baseline", "end", "live"]
 """What a note on a row is about, where anything asks for it."""
 ENOUGH_SIZES = 5
 """A law fitted to fewer sizes is a summary, not a forecast."""

@@ -324,6 +324,7 @@ def notes_of(view: View) -> str:
     compared = [(row, row.baseline) for row in view.charted if row.baseline is not None and row.by_rate]
     if any(row.images != one.images and not row.has_policy for row, one in compared):
         notes.append(f"Speedup and efficiency compare {unit_of(view)} per second, not epoch times.")
+    notes += [note for row in view.charted for note in row.notes_about("live")]
     return "\n".join(dict.fromkeys(notes))
 
 
