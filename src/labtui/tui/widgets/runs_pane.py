@@ -85,8 +85,8 @@ class RunsPane(SelectedRunPane):
         """The rows that the table may have, of the same number whichever run is selected."""
         if not (self.has_class("-measured") and self.screen.has_class("-low")):
             return "40%" if self.has_class("-measured") else "50%"
-        told = (f"{more}{notes_of(view)}".splitlines() for more in ("", "More: 9 above, 9 below.  "))
-        notes = (sum(len(wrap(each, self.size.width)) for each in lines) for lines in told)
+        told = (f"{more}{notes_of(view)}" for more in ("", "More: 9 above, 9 below.  "))
+        notes = (len(wrap(each, self.size.width)) for each in told)
         rows = [self.size.height - BESIDE_TABLE - max(1, each) for each in notes]  # without notes a blank one
         return max(3, rows[len(view.lines) >= rows[0]])
 
@@ -317,7 +317,7 @@ def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
 
 
 def notes_of(view: View) -> str:
-    """What has to be known to compare the rows of the table, a line each."""
+    """What has to be known to compare the rows of the table."""
     from labtui.results.messages import baseline_notes
 
     notes = baseline_notes(view.charted)
@@ -325,7 +325,7 @@ def notes_of(view: View) -> str:
     if any(row.images != one.images and not row.has_policy for row, one in compared):
         notes.append(f"Speedup and efficiency compare {unit_of(view)} per second, not epoch times.")
     notes += [note for row in view.charted for note in row.notes_about("live")]
-    return "\n".join(dict.fromkeys(notes))
+    return " ".join(dict.fromkeys(notes))
 
 
 def error_card(view: View, line: RunLine, styles: Roles, width: int) -> Text:
