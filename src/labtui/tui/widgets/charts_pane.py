@@ -204,16 +204,17 @@ class ChartsPane(Pane, containers.Container, can_focus=True):
         """What is to be shown of a view, as chosen."""
         # a chart with panels shows the chosen line among the others, in grey
         panels = {each.family: each for each in view.charts if specs.screen_panels(each)[1:]}
-        chosen = view.by_line.get(self._only, lambda: view.charts)()
+        kinds = {each.family: {"x_log": each.x_log, "y_log": each.y_log} for each in view.charts}
+        alone = view.by_line.get(self._only, tuple)()  # on axes of the same kind
+        chosen = [replace(each, **kinds.get(each.family, {})) for each in alone] or view.charts
         every = in_turn(view.task, (panels.get(each.family, each) for each in chosen))
         name = self._chosen or first_view(view, every)
         four = self._large and not self._alone and name != "training"
         laws = [each for each in every if each.family == "laws"]
         charts = {tab: [each for each in every if each.view == tab and each not in laws] for tab in VIEWS}
         for tab in () if self._only in view.by_line else [tab for tab in VIEWS if not charts[tab]]:
-            # too many lines for one chart: those of the first
             found = ([each for each in make() if each.view == tab] for make in view.by_line.values())
-            charts[tab] = next(filter(None, found), [])
+            charts[tab] = next(filter(None, found), [])  # too many lines for one chart: those of the first
         whole = {tab: of[0 if four else self._turn[tab] % len(of)] for tab, of in charts.items() if of}
         drawn = {tab: self._panel(each) for tab, each in whole.items()}
         no_law = "" if len(laws) == 1 else "A law needs three sizes, with one GPU."
@@ -393,8 +394,6 @@ class ChartsPane(Pane, containers.Container, can_focus=True):
             return ink(sentences(said.replace("Hollow:", "Hollow or ↑:"), self.size.width, 2), "bold")
         empty = self._empty(view, self.shown.name) if view.charts else None
         return ink((empty.message if empty else headline(view)) or VIEWS[self.shown.name], "bold")
-
-    # ------------------------------------------------------------------ the strip
 
     def _run_words(self, number: int) -> str:
         """The number of a run, and how it ended if it ended badly."""
