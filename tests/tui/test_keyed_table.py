@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from rich.text import Text
-from textual.app import App, ComposeResult
+from textual.app import App
 
 from labtui.tui.widgets.selected_run import KeyedTable, Rows, TableColumn, layout
 from tests.tui.waiting import text_of, until
@@ -14,17 +14,13 @@ from tests.tui.waiting import text_of, until
 COLUMNS = (TableColumn("name", "name", width=9), TableColumn("value", "value", right=True, width=13))
 
 
-class Bench(App[None]):
-    def compose(self) -> ComposeResult:
-        yield KeyedTable(cursor_type="row")
-
-
 @asynccontextmanager
 async def bench(height: int = 12) -> AsyncIterator[tuple[Any, KeyedTable, Any]]:
     """An app with nothing but a table, the table, and the pilot."""
-    app = Bench()
+    app, table = App[None](), KeyedTable(cursor_type="row")
     async with app.run_test(size=(30, height), notifications=True) as pilot:
-        yield app, app.query_one(KeyedTable), pilot
+        await app.mount(table)
+        yield app, table, pilot
 
 
 def rows(names: str, value: str = "1") -> Rows:

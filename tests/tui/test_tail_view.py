@@ -7,25 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from textual.app import App, ComposeResult
+from textual.app import App
 from textual.events import MouseScrollUp
 
 from labtui.tui.widgets.tail_view import TailView
 from tests.tui.waiting import press, text_of, until
 
 
-class Bench(App[None]):
-    def compose(self) -> ComposeResult:
-        yield TailView(id="tail")
-
-
 @asynccontextmanager
 async def bench(path: Path) -> AsyncIterator[tuple[Any, Any, Any]]:
     """An app with nothing but the view of a log's end, the view, and the pilot."""
-    app = Bench()
+    app, tail = App[None](), TailView(id="tail")
     async with app.run_test(size=(40, 10), notifications=True) as pilot:
-        tail = app.query_one(TailView)
-        tail.show_file(path, path.parent)
+        await app.mount(tail)
+        tail.focus().show_file(path, path.parent)
         await until(pilot, lambda: text_of(app).strip())
         yield app, tail, pilot
 
