@@ -18,9 +18,8 @@ async def test_the_first_unfinished_line_is_open_and_enter_opens_all_with_what_d
         assert "▶ 4 GPUs: run 4 is running: 3 of 5 epochs read." in text and "✔ 1 GPU: run 2" in text
         other = replace(app.view, task_id="10.6", results=None, charts=())
         kept = next(item for item in other.items if item.run_id == 5)
-        tuned = [replace(kept.run, extra_args=("--lr_policy", each)) for each in ("naive", "linear")]
-        items = [replace(kept, run=each) for each in tuned]
-        checks = {"10.5": replace(app.view.check, items=items)}
+        tuned = (replace(kept.run, extra_args=("--lr_policy", each)) for each in ("naive", "linear"))
+        checks = {"10.5": replace(app.view.check, items=[replace(kept, run=each) for each in tuned])}
         page = task_page(other, roles(app), 90, whole=True).plain
         assert "◌ 1 GPU: run 5 is waiting." in page and "○ 2 and 4 GPUs: not run yet." in page
         page = task_page(replace(app.view, checks=checks), roles(app), 90, whole=True).plain
