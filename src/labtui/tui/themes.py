@@ -9,13 +9,13 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 from rich.segment import Segment
 from rich.text import Text
 from rich.theme import Theme as RichTheme
-from textual.app import App, ScreenStackError
+from textual.app import App, ReturnType, ScreenStackError
 from textual.color import Color
 from textual.css.query import NoMatches
 from textual.driver import Driver
@@ -67,9 +67,6 @@ class _Output:
             self._file.flush()
 
 
-_Result = TypeVar("_Result")
-
-
 class Notice(Notification):
     """A notification that always has time left: Textual's timer never returns from an interval below 0."""
 
@@ -82,7 +79,7 @@ class Notice(Notification):
         return super().time_left <= 0
 
 
-class SanitizedApp(App[_Result]):
+class SanitizedApp(App[ReturnType]):
     """The base class of labtui's apps: sanitized output, two themes, and no frame with outdated colours."""
 
     _sanitizer = TerminalSanitizer()

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from rich.table import Table
 from rich.text import Text
@@ -14,7 +14,7 @@ from textual.app import ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits
 from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.screen import ModalScreen, Screen
+from textual.screen import ModalScreen, Screen, ScreenResultType
 from textual.widgets import Button, Footer, Input, Static
 
 from labtui.cluster.local_files import expand_home
@@ -26,13 +26,11 @@ from labtui.tui import format as words
 from labtui.tui.app import LabApp
 from labtui.tui.widgets.frame import key, sentences
 
-_Answer = TypeVar("_Answer")
-
 Choice = tuple[str, str, str | None]
 """A key, its label, and the answer it gives; None means that nothing is to be done."""
 
 
-class Modal(ModalScreen[_Answer]):
+class Modal(ModalScreen[ScreenResultType]):
     """A modal screen with labtui's styles."""
 
     CSS_PATH = STYLES / "modals.tcss"
