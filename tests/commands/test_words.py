@@ -16,7 +16,7 @@ from labtui.cluster.target import start_again
 from labtui.commands import screens
 from labtui.commands.cli import COMMANDS, Parser, command_functions, main
 from labtui.commands.follow import _NewsPrinter, describe_open_runs, news_of
-from labtui.doctor.findings import Check, summary
+from labtui.doctor.checks import Check, summary
 from labtui.domain.state import CLUSTER_OVER
 from labtui.session.session import Session
 from labtui.session.settings import load_profile

@@ -14,9 +14,9 @@ from labtui.cluster.target import Overrides
 from labtui.commands import terminal
 from labtui.commands.cli import main
 from labtui.commands.lab_folders import _ask_student
-from labtui.doctor import findings
+from labtui.doctor import checks
+from labtui.doctor.checks import Check, Requirements, Status, check_qos
 from labtui.doctor.examine import _check_paths, _check_trials, _profile_for_advice, resolve_hosts
-from labtui.doctor.findings import Check, Requirements, Status, check_qos
 from labtui.doctor.setup import set_up_site
 from labtui.domain.errors import CannotConnect
 from labtui.domain.profile import DATA_FOLDER, Profile, Queue
@@ -52,7 +52,7 @@ def statuses(checks: Iterable[Check]) -> dict[str, str]:
 
 
 def test_every_finding_has_a_status_and_what_is_wrong_a_fix():
-    for key, table in findings._table().items():
+    for key, table in checks._check_texts().items():
         assert table["title"], key
         for seen, (status, sentence, *fix) in ((name, row) for name, row in table.items() if name != "title"):
             where, begins = (key, seen), ("{", *string.ascii_letters)
@@ -61,14 +61,14 @@ def test_every_finding_has_a_status_and_what_is_wrong_a_fix():
 
 
 def test_clocks_and_slurm_itself():
-    assert findings.check_clock(1000.0, 1003.0).status == "ok"
-    assert "behind" in findings.check_clock(2000.0, 1000.0).sentence
-    assert findings.check_clock(None, 1000.0).status == "skipped"
-    assert "fast on purpose" in findings.check_clock(1251.0, 1000.0, practice=True).sentence
-    assert findings.worst_status(list(findings.check_slurm(probe()))) == "ok"
-    assert statuses(findings.check_slurm(probe(version=None)))["slurm-version"] == "warning"
+    assert checks.check_clock(1000.0, 1003.0).status == "ok"
+    assert "behind" in checks.check_clock(2000.0, 1000.0).sentence
+    assert checks.check_clock(None, 1000.0).status == "skipped"
+    assert "fast on purpose" in checks.check_clock(1251.0, 1000.0, practice=True).sentence
+    assert checks.worst_status(list(checks.check_slurm(probe()))) == "ok"
+    assert statuses(checks.check_slurm(probe(version=None)))["slurm-version"] == "warning"
     bad = probe(missing=("x",), version=(17, 2), queue_problem="timed out", accounting_problem="refused")
-    assert [*statuses(findings.check_slurm(bad)).values()] == ["problem", "warning", "problem", "warning"]
+    assert [*statuses(checks.check_slurm(bad)).values()] == ["problem", "warning", "problem", "warning"]
 
 
 @pytest.mark.parametrize(("associations", "wanted", "status"), [
@@ -78,7 +78,7 @@ def test_clocks_and_slurm_itself():
     (None, "a", "skipped"),
 ])  # fmt: skip
 def test_accounts(associations, wanted, status):
-    assert findings.check_account(probe(associations=associations), wanted).status == status
+    assert checks.check_account(probe(associations=associations), wanted).status == status
 
 
 def test_qos():
@@ -106,7 +106,7 @@ def checked(*facts: PathFacts, data_dir: str = "/d", container: str = "/c", acco
     found = PathsProbe(paths=paths, root_parent="/gpfs", root_writable=bool(facts), free_kib=10**7)
     others = {"/d": "/d2", "/c": "/c2"}
     wanted = Requirements(root="r", data_dir=data_dir, container=container, account=account)
-    return list(findings.check_paths(found, wanted, others))
+    return list(checks.check_paths(found, wanted, others))
 
 
 def test_places_and_quota():
@@ -128,7 +128,7 @@ def test_places_and_quota():
     )
     assert parse_quota(text) == {"gpfs_projects": pytest.approx(980.5 / 1024)}
     found = PathsProbe(root_writable=True, quota=text)
-    assert statuses(findings.check_paths(found, Requirements(root="/r"), {}))["quota"] == "warning"
+    assert statuses(checks.check_paths(found, Requirements(root="/r"), {}))["quota"] == "warning"
 
 
 def test_what_was_not_looked_at_is_neither_fine_nor_missing():
@@ -166,7 +166,7 @@ def test_what_was_not_looked_at_is_neither_fine_nor_missing():
     (None, "skipped", "no answer"),
 ])  # fmt: skip
 def test_the_python_of_the_job_scripts(answer, status, words):
-    found = findings.check_python("python9", "tensorflow", answer)
+    found = checks.check_python("python9", "tensorflow", answer)
     assert found.status == status and words in found.sentence
 
 
@@ -178,7 +178,7 @@ def test_another_host_gets_no_advice_of_the_site():
     assert not (other.password_host or other.support or other.host_keys or other.data_hosts)
     for reason in ("name", "no-network"):
         error = CannotConnect("No name server answers.", "Go online.", reason=reason)
-        found = findings.check_refusal(error, site, "me", {"dt1": False})
+        found = checks.check_refusal(error, site, "me", {"dt1": False})
         assert "blocks" not in found.fix and found.fix == "Go online."
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from labtui.cluster.login import refusal_in
 from labtui.cluster.target import Endpoint, Overrides
-from labtui.doctor.findings import check_refusal
+from labtui.doctor.checks import check_refusal
 from labtui.doctor.setup import KeySetup, default_key, make_key, public_half, set_up_key
 from labtui.domain.errors import CannotConnect, LoginRefused, UsageError
 from labtui.domain.profile import Profile

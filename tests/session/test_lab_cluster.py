@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from labtui.commands.cli import main
 from labtui.commands.terminal import say
-from labtui.doctor.findings import Check, Requirements, check_paths
+from labtui.doctor.checks import Check, Requirements, check_paths
 from labtui.doctor.setup import SiteSetup
 from labtui.domain.errors import UsageError
 from labtui.domain.profile import Queue

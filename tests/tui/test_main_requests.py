@@ -17,7 +17,7 @@ from textual import events, widgets
 from textual.command import CommandPalette
 
 from labtui.cluster.target import LoginQuestion
-from labtui.doctor.findings import Check, judge
+from labtui.doctor.checks import Check, make
 from labtui.domain.errors import ExportError, UsageError
 from labtui.domain.model import Diagnosis, JobPhase, RunPhase
 from labtui.tui import messages, themes, view
@@ -332,8 +332,8 @@ async def test_my_jobs_have_every_column_at_80_and_are_those_of_the_last_look(fi
 
 async def test_the_doctor_shows_what_it_finds_and_closes(filled_session, monkeypatch):
     def examine(*_: object) -> Iterator[Check]:
-        yield judge("login", "fine", user="me", host="h", methods="publickey")
-        yield judge("data", "missing", path="[bold]cifar[/]", account="", file="lab.toml")
+        yield make("login", "fine", user="me", host="h", methods="publickey")
+        yield make("data", "missing", path="[bold]cifar[/]", account="", file="lab.toml")
         raise RuntimeError("broken off")
 
     monkeypatch.setattr("labtui.doctor.examine.examine", examine)

@@ -15,7 +15,7 @@ from labtui.cluster.local_files import expand_home
 from labtui.cluster.target import Overrides, public_half
 from labtui.commands import options, terminal
 from labtui.commands.terminal import TerminalPrompter, print_json, say
-from labtui.doctor.findings import SIGNS, Requirements, summary, worst_status
+from labtui.doctor.checks import SIGNS, Requirements, summary, worst_status
 from labtui.domain.errors import LabError, failure
 from labtui.domain.profile import Profile
 from labtui.session import labs, opening

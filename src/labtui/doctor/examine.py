@@ -18,8 +18,8 @@ from labtui.cluster.connection import Connection
 from labtui.cluster.dial import connect_tcp, known_keys
 from labtui.cluster.keys import certificate_end, certificate_of, first_key, public_blob
 from labtui.cluster.target import Endpoint, Overrides, Prompter, resolve_hosts, start_again
-from labtui.doctor import findings
-from labtui.doctor.findings import PYTHON_LIMIT_S, Requirements, check_paths, check_python
+from labtui.doctor import checks
+from labtui.doctor.checks import PYTHON_LIMIT_S, Requirements, check_paths, check_python
 from labtui.domain.errors import CannotConnect, LabError
 from labtui.domain.profile import Profile, fill
 from labtui.preflight.files import alternative_path
@@ -39,7 +39,7 @@ OnPaths = Callable[[dict[str, bool | str]], None]
 def examine(
     profile: Profile, overrides: Overrides, wanted: Requirements, prompter: Prompter | None, on_paths: OnPaths,
     *, fixes: bool = False,
-) -> Iterator[findings.Check]:  # fmt: skip
+) -> Iterator[checks.Check]:  # fmt: skip
     """Yield the checks in order, each as soon as it is done. A `LabError` becomes a check.
 
     `on_paths` is called with the paths of data set and container once the cluster has answered. `fixes`: the caller
@@ -48,7 +48,7 @@ def examine(
     try:
         hosts = resolve_hosts(profile, overrides)
     except LabError as error:
-        yield findings.failed("ssh-config", error)
+        yield checks.failed("ssh-config", error)
         return
     yield from _check_config(profile, hosts)
     if profile.status != "practice":
@@ -69,40 +69,40 @@ def _profile_for_advice(hosts: Sequence[Endpoint], profile: Profile) -> Profile:
     return replace(profile, host_keys={}, data_hosts=(), **empty)
 
 
-def _check_config(profile: Profile, hosts: Sequence[Endpoint]) -> Iterator[findings.Check]:
+def _check_config(profile: Profile, hosts: Sequence[Endpoint]) -> Iterator[checks.Check]:
     if profile.status == "historical":
-        yield findings.judge("profile", "historical", name=profile.title)
+        yield checks.make("profile", "historical", name=profile.title)
     route = ", ".join(endpoint.label for endpoint in hosts)
     if hops := ", ".join(hop.label for hop in hosts[0].jumps):
         route = f"{route} through {hops}"
-    yield findings.judge("ssh-config", "fine" if shutil.which("ssh") else "no-ssh", route=route)
+    yield checks.make("ssh-config", "fine" if shutil.which("ssh") else "no-ssh", route=route)
 
 
-def _check_key(endpoint: Endpoint) -> findings.Check:
+def _check_key(endpoint: Endpoint) -> checks.Check:
     if (path := first_key(endpoint)) is None:
         if endpoint.identity_configured:
-            return findings.judge("key", "missing", action="set-up-key", path=endpoint.identity_files[0])
-        return findings.judge("key", "none", action="set-up-key")
+            return checks.make("key", "missing", action="set-up-key", path=endpoint.identity_files[0])
+        return checks.make("key", "none", action="set-up-key")
     mode = stat.S_IMODE(path.stat().st_mode) if path.is_file() else 0  # the agent may hold it
     if path.suffix != ".pub" and os.name != "nt" and mode & 0o077:
         key = {"identity": str(path)}
-        return findings.judge("key", "open", action="protect-key", settings=key, path=path, mode=f"{mode:o}")
+        return checks.make("key", "open", action="protect-key", settings=key, path=path, mode=f"{mode:o}")
     file = certificate_of(path, public_blob(path), endpoint)
     ends = certificate_end(file) if file else None
     if ends is None:
-        return findings.judge("key", "fine", path=f"{path} with the certificate {file}" if file else path)
+        return checks.make("key", "fine", path=f"{path} with the certificate {file}" if file else path)
     left = (ends - datetime.now(UTC)).total_seconds()
     over, soon = left <= 0, left < CERTIFICATE_SOON_S
     state = "certificate-over" if over else "certificate-soon" if soon else "certified"
-    return findings.judge("key", state, path=path, file=file, time=f"{ends:%Y-%m-%d %H:%M}")
+    return checks.make("key", state, path=path, file=file, time=f"{ends:%Y-%m-%d %H:%M}")
 
 
-def _check_host_key(endpoint: Endpoint, profile: Profile) -> findings.Check:
+def _check_host_key(endpoint: Endpoint, profile: Profile) -> checks.Check:
     known = any(not key.revoked for key in known_keys(endpoint))
-    published = findings.published_keys(profile) or "Have the fingerprint that your site publishes at hand."
+    published = checks.published_keys(profile) or "Have the fingerprint that your site publishes at hand."
     state = "pinned" if endpoint.host_key else "fine" if known else "unknown"
     host, pin = endpoint.host, endpoint.host_key
-    return findings.judge("known-hosts", state, host=host, pin=pin, published=published)
+    return checks.make("known-hosts", state, host=host, pin=pin, published=published)
 
 
 # --------------------------------------------------------------------------- the connection
@@ -110,47 +110,47 @@ def _check_host_key(endpoint: Endpoint, profile: Profile) -> findings.Check:
 
 def _check_cluster(
     connection: Connection, profile: Profile, wanted: Requirements, on_paths: OnPaths, *, fixes: bool
-) -> Iterator[findings.Check]:
+) -> Iterator[checks.Check]:
     site = _profile_for_advice(connection.hosts, profile)
     try:
         connection.connect()
     except LabError as error:
         reachable = _reachable_hosts(error, connection, site)
-        yield findings.check_refusal(error, site, connection.endpoint.user, reachable)
+        yield checks.check_refusal(error, site, connection.endpoint.user, reachable)
         return
     asked_at = time.time()
     try:
         probe = connection.ask(slurm_probe())
     except LabError as error:
-        refusal = findings.check_refusal(error, site, connection.endpoint.user)
-        yield refusal if refusal.key != "network" else findings.failed("login-shell", error)
+        refusal = checks.check_refusal(error, site, connection.endpoint.user)
+        yield refusal if refusal.key != "network" else checks.failed("login-shell", error)
         return
     methods = " and ".join(connection.methods) or "nothing"
     user = connection.endpoint.user
-    yield findings.judge("login", "fine", user=user, host=connection.host, methods=methods)
+    yield checks.make("login", "fine", user=user, host=connection.host, methods=methods)
     try:
-        yield findings.judge("sftp", "fine", ms=connection.ping(15.0) * 1000)
+        yield checks.make("sftp", "fine", ms=connection.ping(15.0) * 1000)
     except LabError as error:
-        yield findings.failed("sftp", error)
+        yield checks.failed("sftp", error)
     yield _check_shell(connection)
-    yield findings.check_clock(probe.server_time, asked_at, practice=profile.status == "practice")
-    yield from findings.check_slurm(probe)
+    yield checks.check_clock(probe.server_time, asked_at, practice=profile.status == "practice")
+    yield from checks.check_slurm(probe)
     known = {item.account for item in probe.associations or ()}  # one that is the only one needs no choice
     account = profile.account_of(wanted.account) or (known.pop() if len(known) == 1 else "")
     wanted = replace(wanted, account=account)
-    check = findings.check_account(probe, wanted.account)
+    check = checks.check_account(probe, wanted.account)
     yield check
     wanted = replace(wanted, **check.settings) if fixes else wanted
-    yield from findings.check_qos(probe, wanted, profile)
+    yield from checks.check_qos(probe, wanted, profile)
     if profile.launch.modules and not probe.has_module:
-        yield findings.judge("module", "missing")
+        yield checks.make("module", "missing")
     yield from _check_paths(connection, profile, wanted, probe, on_paths)
     yield from _check_trials(connection, profile, wanted, probe)
 
 
 def _reachable_hosts(error: LabError, connection: Connection, site: Profile) -> dict[str, bool]:
     """Whether other hosts of the site answer if its login hosts do not, to tell maintenance from a missing VPN."""
-    if not isinstance(error, CannotConnect) or error.reason not in findings.UNREACHABLE:
+    if not isinstance(error, CannotConnect) or error.reason not in checks.UNREACHABLE:
         return {}
     tried = {endpoint.host for endpoint in connection.hosts}
     return {host: _reaches(host) for host in site.data_hosts[:2] if host not in tried}
@@ -164,12 +164,12 @@ def _reaches(host: str) -> bool:
     return True
 
 
-def _check_shell(connection: Connection) -> findings.Check:
+def _check_shell(connection: Connection) -> checks.Check:
     began = time.monotonic()
     noise = connection.run("true").noise
     took = time.monotonic() - began
     words = f"{len(noise)} bytes, which labtui ignores" if noise.strip() else "nothing"
-    return findings.judge("login-shell", "slow" if took > SLOW_SHELL_S else "fine", seconds=took, words=words)
+    return checks.make("login-shell", "slow" if took > SLOW_SHELL_S else "fine", seconds=took, words=words)
 
 
 # --------------------------------------------------------------------------- paths and trial jobs
@@ -177,12 +177,12 @@ def _check_shell(connection: Connection) -> findings.Check:
 
 def _check_paths(
     connection: Connection, profile: Profile, wanted: Requirements, probe: SlurmProbe, on_paths: OnPaths
-) -> Iterator[findings.Check]:
+) -> Iterator[checks.Check]:
     values = {"account": wanted.account, "user": probe.user or connection.endpoint.user}
     needed = (wanted.root or profile.root, wanted.data_dir, wanted.container, wanted.images_dir)
     root, data, image, images = (fill(path, values) for path in needed)
     if any("{account}" in path for path in (root, data, image, images)):
-        yield findings.judge("places", "no-account")
+        yield checks.make("places", "no-account")
         return
     filled = replace(wanted, root=root, data_dir=data, images_dir=images, container=image)
     alternatives = {path: other for path in (data, image) if (other := alternative_path(path))}
@@ -194,22 +194,22 @@ def _check_paths(
     try:
         probed = connection.ask(paths_probe(root, paths, commands, extra_s=PYTHON_LIMIT_S))
     except LabError as error:
-        yield findings.failed("places", error)
+        yield checks.failed("places", error)
         return
     if not probed.complete:
-        yield findings.judge("places", "broken-off")
+        yield checks.make("places", "broken-off")
         return
     folders = (profile.data_folder(images=images) for images in (False, True))
     own = (*folders, profile.container, profile.launch.container) if profile.status == "own" else ()
-    checks = list(check_paths(probed, filled, alternatives, practice=profile.status == "practice", own=own))
-    remarks = {from_home(check.path): "" if check.status == "ok" else check.sentence for check in checks}
+    results = list(check_paths(probed, filled, alternatives, practice=profile.status == "practice", own=own))
+    remarks = {from_home(check.path): "" if check.status == "ok" else check.sentence for check in results}
     there = {path: probed.paths[path].kind != "missing" for path in paths}
     on_paths({path: found and remarks.get(from_home(path), True) for path, found in there.items()})
-    yield from checks
+    yield from results
     if tests_python:
         yield check_python(profile.launch.python, wanted.framework, probed.python)
     elif image:
-        yield findings.judge("python", "in-container")
+        yield checks.make("python", "in-container")
 
 
 def _python_command(profile: Profile, wanted: Requirements) -> str:
@@ -224,16 +224,16 @@ def _python_command(profile: Profile, wanted: Requirements) -> str:
 
 def _check_trials(
     connection: Connection, profile: Profile, wanted: Requirements, probe: SlurmProbe
-) -> Iterator[findings.Check]:
+) -> Iterator[checks.Check]:
     """Whether Slurm would accept the smallest jobs of the lab: with one GPU, and on the CPU."""
     if "sbatch" in probe.missing:
-        yield findings.judge("gpu-job", "no-sbatch")
+        yield checks.make("gpu-job", "no-sbatch")
         return
     for gpus in wanted.smallest_jobs:
-        options = findings.trial_options(profile, wanted, gpus=gpus)
+        options = checks.trial_options(profile, wanted, gpus=gpus)
         try:
             trial = connection.ask(check_options(options))
         except LabError as error:
-            yield findings.failed("gpu-job" if gpus else "cpu-job", error)
+            yield checks.failed("gpu-job" if gpus else "cpu-job", error)
             return
-        yield findings.check_trial(trial, profile, gpus=gpus, options=options)
+        yield checks.check_trial(trial, profile, gpus=gpus, options=options)

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from labtui.cluster.connection import Connection
 from labtui.cluster.target import LoginQuestion, Overrides, Prompter, public_half, resolve_hosts
-from labtui.doctor.findings import Requirements, check_account, trial_options
+from labtui.doctor.checks import Requirements, check_account, trial_options
 from labtui.domain import decode
 from labtui.domain.errors import LoginRefused, UsageError, failure, os_errors
 from labtui.domain.profile import Profile

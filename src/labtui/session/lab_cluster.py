@@ -16,7 +16,7 @@ from labtui.session.settings import Settings, cluster_user, hosts_of, lab_root, 
 
 if TYPE_CHECKING:
     from labtui.cluster.connection import Connection
-    from labtui.doctor.findings import Check
+    from labtui.doctor.checks import Check
     from labtui.doctor.setup import SiteSetup
     from labtui.session.folder import LabFolder
 

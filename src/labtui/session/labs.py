@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from labtui.cluster.local_files import expand_home, files_inside
-from labtui.doctor.findings import Requirements
+from labtui.doctor.checks import Requirements
 from labtui.domain.errors import LabError, failure, os_errors, suggest
 from labtui.domain.profile import Profile, fill
 from labtui.domain.state import LabState

@@ -18,7 +18,7 @@ from textual.screen import ModalScreen, Screen, ScreenResultType
 from textual.widgets import Button, Footer, Input, Static
 
 from labtui.cluster.local_files import expand_home
-from labtui.doctor.findings import SIGNS, Check, summary, worst_status
+from labtui.doctor.checks import SIGNS, Check, summary, worst_status
 from labtui.domain.model import RunPhase
 from labtui.domain.state import LIVE
 from labtui.tui import STYLES, guidance, themes, view

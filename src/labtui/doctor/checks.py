@@ -1,4 +1,4 @@
-"""Turns what `labtui.doctor.examine` observed into checks that a student can read, with fixes. Pure."""
+"""Turn what `labtui.doctor.examine` observed into checks that a student can read, with fixes. Pure."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,15 +19,16 @@ Status = Literal["ok", "warning", "problem", "skipped"]
 Action = Literal["", "settings", "set-up-key", "protect-key"]
 """What labtui can do about a check itself: write `Check.settings` into lab.toml, make and send a key, or chmod one."""
 CLOCK_LIMIT_S = 60.0
-OLDEST = (20, 11)
+OLDEST_SLURM = (20, 11)
 UNREACHABLE = ("timeout", "no-route", "refused")
 """Failures whose cause may be the network or the site; an unknown host name is neither."""
 PYTHON_LIMIT_S = 60
 NOT_EXECUTABLE = 126
+MIN_FREE_KIB, QUOTA_WARNING_SHARE = 100 * 1024, 0.95
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """One finding. `key` is a stable word, `sentence` says what was found and what it means, `fix` what to do.
+    """The result of one check: `key` is a stable word, `sentence` what was found and what it means, `fix` what to do.
 
     `action` says what labtui can do about it; ``settings`` is to write `settings` under [cluster] in lab.toml.
     `path` is that of the sentence, if it names one.
@@ -44,18 +45,18 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @cache
-def _table() -> dict[str, dict[str, Any]]:
+def _check_texts() -> dict[str, dict[str, Any]]:
     """`checks.toml`: for each check its title, and for each observation the status, sentence and fix."""
     return decode.own_toml(__file__, "checks.toml")
 
 
-def judge(
-    key: str, seen: str, *, of: str = "", action: Action = "", settings: Mapping[str, str] | None = None,
+def make(
+    key: str, outcome: str, *, of: str = "", action: Action = "", settings: Mapping[str, str] | None = None,
     **words: object,
 ) -> Check:  # fmt: skip
-    """The check `key` with the observation `seen`, worded by the table; `of` names one of several, such as a QoS."""
-    table = _table()[key]
-    status, sentence, fix = (*table[seen], "")[:3]
+    """The check `key` with its `outcome`, worded by `checks.toml`; `of` names one of several, such as a QoS."""
+    table = _check_texts()[key]
+    status, sentence, fix = (*table[outcome], "")[:3]
     return Check(
         key=f"{key}-{of}" if of else key,
         title=f"{table['title']} {of}".strip(),
@@ -70,7 +71,7 @@ def judge(
 
 def failed(key: str, error: LabError, fix: str = "", *, action: Action = "") -> Check:
     """A check that failed with an error."""
-    title, said, fix = _table()[key]["title"], error.sentence, fix or error.hint
+    title, said, fix = _check_texts()[key]["title"], error.sentence, fix or error.hint
     return Check(key=key, title=title, status="problem", sentence=said, fix=fix, action=action)
 
 
@@ -153,8 +154,8 @@ def check_refusal(
     if reason not in UNREACHABLE or not others:
         return failed("maintenance" if reason == "maintenance" else "network", error)
     if answering := [host for host, answers in others.items() if answers]:
-        return judge("maintenance", "others-answer", sentence=sentence, hosts=", ".join(answering))
-    return judge("network", "none-answers", sentence=sentence, hosts=", ".join(others))
+        return make("maintenance", "others-answer", sentence=sentence, hosts=", ".join(answering))
+    return make("network", "none-answers", sentence=sentence, hosts=", ".join(others))
 
 
 def published_keys(profile: Profile) -> str:
@@ -168,10 +169,10 @@ def published_keys(profile: Profile) -> str:
 def check_clock(server_time: float | None, our_time: float, *, practice: bool = False) -> Check:
     """Compare the two clocks (UNIX seconds at about the same time); a practice cluster's runs faster on purpose."""
     if server_time is None:
-        return judge("clock", "silent")
+        return make("clock", "silent")
     off = server_time - our_time
-    seen = "fine" if abs(off) <= CLOCK_LIMIT_S else "practice" if practice else "off"
-    return judge("clock", seen, seconds=abs(off), side="behind" if off > 0 else "ahead of")
+    outcome = "fine" if abs(off) <= CLOCK_LIMIT_S else "practice" if practice else "off"
+    return make("clock", outcome, seconds=abs(off), side="behind" if off > 0 else "ahead of")
 
 
 # --------------------------------------------------------------------------- Slurm
@@ -180,12 +181,12 @@ def check_clock(server_time: float | None, our_time: float, *, practice: bool = 
 def check_slurm(probe: SlurmProbe) -> Iterator[Check]:
     """Programs, version, queue, accounting."""
     missing = ", ".join(name for name in probe.missing if name != "timeout")
-    yield judge("slurm-commands", "missing" if missing else "fine", names=missing)
+    yield make("slurm-commands", "missing" if missing else "fine", names=missing)
     version = probe.version_text or "`sbatch --version` gave no answer"
-    known = "unknown" if probe.version is None else "old" if probe.version < OLDEST else "fine"
-    yield judge("slurm-version", known, version=version)
+    known = "unknown" if probe.version is None else "old" if probe.version < OLDEST_SLURM else "fine"
+    yield make("slurm-version", known, version=version)
     for key, problem in (("squeue", probe.queue_problem), ("sacct", probe.accounting_problem)):
-        yield judge(key, "silent" if problem else "fine", why=problem)
+        yield make(key, "silent" if problem else "fine", why=problem)
 
 
 # --------------------------------------------------------------------------- account and QoS
@@ -194,16 +195,16 @@ def check_slurm(probe: SlurmProbe) -> Iterator[Check]:
 def check_account(probe: SlurmProbe, meant: str) -> Check:
     """Whether the account `meant` is one of this user's."""
     if probe.associations is None:
-        return judge("account", "silent")
+        return make("account", "silent")
     names = list(dict.fromkeys(item.account for item in probe.associations))
     yours = ", ".join(names)
     if not names:
-        return judge("account", "none", user=probe.user)
+        return make("account", "none", user=probe.user)
     if meant and meant not in names:
         first = names[0]
-        return judge("account", "other", settings={"account": first}, meant=meant, yours=yours, first=first)
+        return make("account", "other", settings={"account": first}, meant=meant, yours=yours, first=first)
     several = not meant and len(names) > 1
-    return judge("account", "several" if several else "fine", meant=meant or names[0], yours=yours)
+    return make("account", "several" if several else "fine", meant=meant or names[0], yours=yours)
 
 
 def check_qos(probe: SlurmProbe, wanted: Requirements, profile: Profile) -> Iterator[Check]:
@@ -211,18 +212,18 @@ def check_qos(probe: SlurmProbe, wanted: Requirements, profile: Profile) -> Iter
     queues = [queue_of(profile, wanted, gpus=gpus) for gpus in wanted.smallest_jobs]
     meant = dict.fromkeys(queue.qos for queue in queues if queue.qos)
     if meant and probe.associations is None:
-        yield judge("qos", "silent")
+        yield make("qos", "silent")
         return
     of_account = [item for item in probe.associations or () if item.account == wanted.account]
     yours = {name for item in of_account or probe.associations or () for name in item.qos}
     for name in meant:
         limits = next((item for item in probe.qos or () if item.name == name), None)
         open_ones = ", ".join(sorted(yours)) or "none"
-        seen = "fine" if name in yours else "closed"
-        if seen == "fine" and limits and profile.status == "own" and profile.queue(name) is None:
-            seen = "unlisted"
+        outcome = "fine" if name in yours else "closed"
+        if outcome == "fine" and limits and profile.status == "own" and profile.queue(name) is None:
+            outcome = "unlisted"
         words = limits.words if limits is not None else "its limits are not known"
-        yield judge("qos", seen, of=name, name=name, yours=open_ones, limits=words)
+        yield make("qos", outcome, of=name, name=name, yours=open_ones, limits=words)
 
 
 def queue_of(profile: Profile, wanted: Requirements, *, gpus: int) -> QueueNames:
@@ -252,12 +253,13 @@ def trial_options(profile: Profile, wanted: Requirements, *, gpus: int) -> tuple
 
 def check_trial(trial: SbatchAnswer, profile: Profile, *, gpus: int, options: Sequence[str]) -> Check:
     """Whether Slurm would accept the smallest job, which also tests rules of the site that no setting shows."""
-    seen = "fine" if trial.ok else "wait" if trial.wait else "refused"
     named = {"qos-submit-limit": "later", "submit-limit": "later", "partition": "partition"}
-    seen = "no-gpus" if seen != "fine" and gpus and not profile.gpus_per_node else seen
+    no_gpus = gpus and not profile.gpus_per_node
+    refused = "no-gpus" if no_gpus else "wait" if trial.wait else "refused"
+    outcome = named.get(trial.key, "fine" if trial.ok else refused)
     last = trial.detail.strip().rpartition("\n")[2].strip()
-    return judge(
-        "gpu-job" if gpus else "cpu-job", named.get(trial.key, seen), sentence=trial.sentence,
+    return make(
+        "gpu-job" if gpus else "cpu-job", outcome, sentence=trial.sentence,
         said=f" (Slurm: {last})" if last else "", hint=trial.hint.replace("in `labtui doctor`", "above"),
         options=" ".join(options), queue=profile.gpu_queue or profile.cpu_queue,
     )  # fmt: skip
@@ -283,34 +285,41 @@ def check_paths(
         charged = f" and the account {account} in it" if account and account in path else ""
         return {"account": charged, "file": "cluster.toml" if path in own else "lab.toml"}
 
-    seen = "fine" if probe.root_writable else "closed"
-    yield judge("root", seen, path=from_home(wanted.root), parent=parent, **words(wanted.root))
-
     def facts(path: str) -> PathFacts:
         return probe.paths.get(path, PathFacts(path=path))
 
+    root = "fine" if probe.root_writable else "closed"
+    yield make("root", root, path=from_home(wanted.root), parent=parent, **words(wanted.root))
     if data_dir:
         other = facts(alternative_paths.get(data_dir, ""))
         yield _check_data(facts(data_dir), other, practice=practice, **words(data_dir))
     if wanted.image_sets and not wanted.image_paths:
         sets = " and ".join(wanted.image_sets)
         yield failed("data", failure("data-folder", data=sets, folder=wanted.images_dir))
-    for path in wanted.image_paths:
-        seen = "images" if facts(path).kind == "dir" and facts(path).readable else _fault_of(facts(path))
-        yield judge("data", seen, path=path, **words(wanted.images_dir))
+    for here in map(facts, wanted.image_paths):
+        outcome = "images" if here.kind == "dir" and here.readable else _fault_of(here)
+        yield make("data", outcome, path=here.path, **words(wanted.images_dir))
     if container:
-        here, other = facts(container), facts(alternative_paths.get(container, ""))
-        seen = "fine" if here.readable else "elsewhere" if other.readable else _fault_of(here)
-        settings = {"container": other.path} if seen == "elsewhere" else {}
-        more = {"path": container, "other": other.path} | words(container)
-        yield judge("container", seen, settings=settings, **more)
+        other = facts(alternative_paths.get(container, ""))
+        yield _check_container(facts(container), other, **words(container))
+    yield from _check_space(probe)
+
+
+def _check_container(facts: PathFacts, other: PathFacts, **words: Any) -> Check:
+    outcome = "fine" if facts.readable else "elsewhere" if other.readable else _fault_of(facts)
+    settings = {"container": other.path} if outcome == "elsewhere" else {}
+    return make("container", outcome, settings=settings, path=facts.path, other=other.path, **words)
+
+
+def _check_space(probe: PathsProbe) -> Iterator[Check]:
+    """The free space, and the quota that is used up most."""
     if probe.free_kib is not None:
-        full = probe.free_kib < 100 * 1024 or probe.free_inodes == 0
-        yield judge("room", "full" if full else "fine", gib=probe.free_kib / 1024**2)
+        full = probe.free_kib < MIN_FREE_KIB or probe.free_inodes == 0
+        yield make("room", "full" if full else "fine", gib=probe.free_kib / 1024**2)
     name, share = max(parse_quota(probe.quota).items(), key=lambda item: item[1], default=("", 0.0))
     if share:
-        seen = "full" if share >= 1 else "nearly" if share >= 0.95 else "fine"
-        yield judge("quota", seen, name=name, percent=100 * share)
+        outcome = "full" if share >= 1 else "nearly" if share >= QUOTA_WARNING_SHARE else "fine"
+        yield make("quota", outcome, name=name, percent=100 * share)
 
 
 def _check_data(facts: PathFacts, other: PathFacts, *, practice: bool, **words: Any) -> Check:
@@ -323,13 +332,13 @@ def _check_data(facts: PathFacts, other: PathFacts, *, practice: bool, **words: 
     if there and not facts.missing_data_files:
         names = facts.short_data_files
         small = not practice and max(facts.sizes.values()) < CIFAR10_BYTES
-        seen = "short" if names else "small" if small else "fine"
+        outcome = "short" if names else "small" if small else "fine"
     elif not other.missing_data_files:
-        seen, settings = "elsewhere", {"data_dir": other.path}
+        outcome, settings = "elsewhere", {"data_dir": other.path}
     else:
-        seen = "incomplete" if there else _fault_of(facts)
+        outcome = "incomplete" if there else _fault_of(facts)
     words |= {"path": from_home(facts.path), "other": other.path, "names": ", ".join(names)}
-    return judge("data", seen, settings=settings, **words)
+    return make("data", outcome, settings=settings, **words)
 
 
 def _fault_of(facts: PathFacts) -> str:
@@ -340,10 +349,10 @@ def check_python(python: str, framework: str, answer: tuple[int, str] | None) ->
     """Whether the training's Python starts and has its framework; a login node may refuse to run it."""
     status, text = answer or (None, "")
     last = (text.splitlines() or [""])[-1].strip()[:200]
-    seen = {0: "fine", TIMED_OUT: "silent"}.get(-1 if status is None else status, "refused")
+    outcome = "fine" if status == 0 else "silent" if status == TIMED_OUT else "refused"
     if status and f"No module named '{framework}'" in text:
-        seen = "no-framework"
+        outcome = "no-framework"
     elif status in (NOT_EXECUTABLE, NOT_FOUND) or "No such file or directory" in last:
-        seen = "no-program"
+        outcome = "no-program"
     words: dict[str, Any] = {"python": python, "framework": framework, "limit": PYTHON_LIMIT_S}
-    return judge("python", seen, said=last or "no answer", **words)
+    return make("python", outcome, said=last or "no answer", **words)
