@@ -190,7 +190,7 @@ def test_an_ended_job_whose_log_is_not_read_is_not_running():
     other = sent(JobPhase.FINISHED, slurm_state="COMPLETED", seen_at=NOW)
     over = seen(LabState(runs={1: run}, submissions={"lt1": other}))
     line, later = (replace(over, now=at).runs[1] for at in (NOW + 9, NOW + 99))
-    assert (line.word, later.word) == ("ending", "unknown (reading log)") and not later.cancellable
+    assert (line.word, later.word) == ("ending", "unknown (log not read)") and not later.cancellable
     assert (line.left_s, task_word(over), title_remark(over)) == (None, "ending", ""), "no clock goes on"
     aborted = replace(sent(JobPhase.RUNNING), token="lt2", run_ids=(2,), cancelling=True)
     both = {1: run, 2: replace(run, run_id=2, token="lt2")}

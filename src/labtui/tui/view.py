@@ -399,7 +399,7 @@ def _with_cause(view: View, run: RunState, submission: SubmissionState | None) -
 
     if over and job is not None:  # the end of its log tells how it ended
         late = state.connection.lost or view.now - (job.unknown_since or job.seen_at) >= FRESH_S
-        return (replace(run, phase=RunPhase.UNKNOWN), "(reading log)") if late else (run, "")
+        return (replace(run, phase=RunPhase.UNKNOWN), "(log not read)") if late else (run, "")
     if submission is not None and submission.status is SubmissionStatus.SENDING and submission.sentence:
         return run, "(checking)"  # a refusal, which the sentence tells
     if submission is not None and submission.status is not SubmissionStatus.ACCEPTED:

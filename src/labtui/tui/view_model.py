@@ -28,13 +28,13 @@ MAX_WATCHED = 8
 """The most logs to read several times a second; with more, none could be."""
 
 ABOUT_VIEWS = {
-    "time": "how long an epoch takes, by the number of GPUs",
-    "throughput": "images or tokens per second, by the number of GPUs",
-    "speedup": "times one GPU; o draws Amdahl's and Gustafson's law",
-    "efficiency": "per GPU; again: why it falls (labtui why)",
-    "training": "loss and accuracy by epoch",
+    "Time": "how long an epoch takes, by the number of GPUs",
+    "Throughput": "images or tokens per second, by the number of GPUs",
+    "Speedup": "times one GPU; o draws Amdahl's and Gustafson's law",
+    "Efficiency": "per GPU; again: why it falls (labtui why)",
+    "Training": "loss and accuracy by epoch",
 }
-VIEWS = {name: name.capitalize() for name in ABOUT_VIEWS}
+VIEWS = {title.lower(): title for title in ABOUT_VIEWS}
 """The views of the charts pane, by name, and their titles."""
 
 

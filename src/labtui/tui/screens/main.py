@@ -39,10 +39,7 @@ class MainScreen(FramedScreen):
         key("r", "pane('runs')", "Runs", "the runs of this task with state and numbers", show=True),
         key("l", "pane('log')", "Log", "the output of the selected run as it grows", show=True),
         key("c", "pane('charts')", "Charts", "the views 1 to 5; again: the next chart of a view", show=True),
-        *(
-            key(str(at), f"chart({at})", title, view_model.ABOUT_VIEWS[name])
-            for at, (name, title) in enumerate(view_model.VIEWS.items(), 1)
-        ),
+        *(key(str(at), f"chart({at})", *each) for at, each in enumerate(view_model.ABOUT_VIEWS.items(), 1)),
         key("a", "pane('answers')", "Answers", "the questions of this task and what you write", show=True),
         key("x", "export", "Export", "write tables, charts and the deck of slides", show=True),
         key("e", "edit", "Edit", "the script, or your answers, in your own editor", show=True),

@@ -339,12 +339,10 @@ class TailView(scroll_view.ScrollView, can_focus=True):
 
     def search(self, needle: str) -> None:
         """Search for a text upwards from above the current match, else from the bottom of the view."""
-        found = None
-        if needle:
-            bottom = self.file.line_of_row(int(self.scroll_y) + self.size.height - 1)
-            found = self.file.find(needle, bottom if self.match_line is None else self.match_line - 1)
-        self.needle, self.match_line = needle, None
-        self._show_match(found)
+        bottom = self.file.line_of_row(int(self.scroll_y) + self.size.height - 1)
+        start = bottom if self.match_line is None else self.match_line - 1
+        self.needle = needle
+        self._show_match(self.file.find(needle, start) if needle else None)
 
     def action_search_next(self) -> None:
         """Go to the next match above."""
@@ -361,11 +359,11 @@ class TailView(scroll_view.ScrollView, can_focus=True):
         self._show_match(number)
 
     def _show_match(self, line: int | None) -> None:
+        self.match_line = line
         self.refresh()
         self.post_message(self.Moved())
         if line is None:
             return
-        self.match_line = line
         self._resize()
         self._jump(self.file.row_of_line(line) - self.size.height // 2)
         self.release_anchor()  # so that the match stays in place, even near the end
