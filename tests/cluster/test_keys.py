@@ -16,7 +16,7 @@ import pytest
 
 from labtui.cluster.dial import add_host, check_host_key, fingerprint, known_keys, preferred_types
 from labtui.cluster.keys import certificate_end, choose_key, within
-from labtui.cluster.login import Login, Memory
+from labtui.cluster.login import Login, RememberedLogins
 from labtui.cluster.target import Endpoint, Secret
 from labtui.doctor.examine import _check_key
 from labtui.domain.errors import HostKeyProblem, LabError, LoginRefused
@@ -170,7 +170,7 @@ def test_work_without_a_limit_gets_one():
 
 def test_a_kept_password_is_given_once_also_after_a_code():
     person = Person(code="123", password="typed")
-    memory = Memory(passwords={"me@h": Secret("kept")})
+    memory = RememberedLogins(passwords={"me@h": Secret("kept")})
     login = Login(SimpleNamespace(), at(), person, memory)  # type: ignore[arg-type]
     assert login._answer("", "", [("Code:", True), ("Password:", False)]) == ["123", "kept"]
     assert login._answer("", "", [("Password:", False)]) == ["typed"]

@@ -58,7 +58,7 @@ MISTAKES = [
     ('form = "one-job"', 'form = "mpi"', last("form"), "is for programs"),
     ("epochs = 5", "epochs = 5\ncpus = 20", last("epochs") + 1, "`cpus` is for the form 'cpu'"),
     ("epochs = 5", 'epochs = 5\ndata_set = "tiny-224"', last("epochs") + 1, "`data_set` is for the form 'torchrun' or 'task-per-gpu'"),
-    (RUNS, 'kind = "edited", script = "a.py", original = "a.py", names = ["x"]', CHECK, "needs another name"),
+    (RUNS, 'kind = "edited", script = "a.py", original = "a.py", names = ["x"]', CHECK, "must differ"),
     (CELL, CELL + ", tolerance = [2, 1]", ROW, "`tolerance` goes from low to high"),
     (CELL, "efficiency = [50, 90]", ROW, "not a percentage"),
     # what tables say of each other

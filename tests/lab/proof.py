@@ -60,7 +60,7 @@ def published_evidence(edition: Edition) -> Evidence:
         state=state,
         results=compute_results(measured_from_state(state), images=edition.images),
         scripts=scripts,
-        originals={path: fact for path, fact in scripts.items() if path not in edition.own_scripts},
+        originals={path: fact for path, fact in scripts.items() if path not in edition.student_scripts},
         exports=tuple(
             ExportFact(path=f"plots/{chart}.png", chart=chart, models=check.models)
             for check in checks

@@ -65,7 +65,7 @@ def test_published_numbers_of_another_edition_come_before_its_own():
     ('model = "ResNet50"', 'model = "ResNet5"', 20, "so these numbers are never used"),
     ('extends = "hpc4ai-ch10"', 'extends = "nothing"', 2, "`extends` cannot be 'nothing'"),
     ('extends = "hpc4ai-ch10"', 'extends = "sa-miri-2025-pg"', 2, "one of labtui's that builds on no other"),
-    ('id = "mine"', 'published_in = "hpc4ai-ch10"\nid = "mine"', 3, "cannot stand beside `extends`"),
+    ('id = "mine"', 'published_in = "hpc4ai-ch10"\nid = "mine"', 3, "is of no use beside `extends`"),
 ])  # fmt: skip
 def test_a_mistake_in_what_extends_has_its_own_line(old, new, line, words, tmp_path):
     path = tmp_path / "mine.toml"

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from labtui.cluster.dial import SshChain, dial, lost_error
 from labtui.cluster.files import MAX_PACKET, WINDOW, PushFile, RemoteFiles, plan_push, put_files, store_of
 from labtui.cluster.keys import within
-from labtui.cluster.login import Memory, refusal_in
+from labtui.cluster.login import RememberedLogins, refusal_in
 from labtui.cluster.target import Endpoint, Prompter
 from labtui.domain.errors import CannotConnect, LabError, failure
 from labtui.slurm.remote_command import Call, CommandResult, T, cut_frame, frame
@@ -49,7 +49,7 @@ class Connection:
         self._offline_hint = offline_hint
         self.files = RemoteFiles(self._sftp_channel)
         self._prompter = prompter or (lambda _question: None)
-        self._memory = Memory()
+        self._memory = RememberedLogins()
         self._chain: SshChain | None = None
         self._sftp: paramiko.SFTPClient | None = None
         self._execs = threading.BoundedSemaphore(2)

@@ -23,7 +23,7 @@ import paramiko
 
 from labtui.cluster.keys import within
 from labtui.cluster.local_files import write_inside
-from labtui.cluster.login import Login, Memory
+from labtui.cluster.login import Login, RememberedLogins
 from labtui.cluster.target import Endpoint, LoginQuestion, Prompter, run_program
 from labtui.domain.errors import LabError, failure, os_errors
 
@@ -92,7 +92,7 @@ class SshChain(msgspec.Struct):
                 transport.close()
 
 
-def dial(endpoint: Endpoint, prompter: Prompter, memory: Memory) -> SshChain:
+def dial(endpoint: Endpoint, prompter: Prompter, memory: RememberedLogins) -> SshChain:
     """Connect and log in to `endpoint`, through its jumps.
 
     Raises:
@@ -162,7 +162,7 @@ def _make_transport(endpoint: Endpoint, stream: Any) -> paramiko.Transport:
 
 
 def _log_in(
-    transport: paramiko.Transport, endpoint: Endpoint, prompter: Prompter, memory: Memory
+    transport: paramiko.Transport, endpoint: Endpoint, prompter: Prompter, memory: RememberedLogins
 ) -> tuple[str, ...]:
     """Exchange keys, check the host key, log in; return the accepted login methods."""
     known = known_keys(endpoint)

@@ -30,7 +30,7 @@ _REFUSALS = {
     "maintenance": r"(?<!next )(?<!planned )(?<!scheduled )maintenance|mantenimiento|manteniment|going down"
     r"|shutting down|log-?ins? (are |is )?(currently |temporarily )?(disabled|closed|not allowed|not permitted)",
 }
-"""By reason (see `failures.toml`): what servers say of it, in any case of letters; the first that fits counts."""
+"""By reason (see `failures.toml`): what servers say of it, matched without regard to case; the first match counts."""
 
 
 def refusal_in(text: str, endpoint: Endpoint) -> LabError | None:
@@ -41,7 +41,7 @@ def refusal_in(text: str, endpoint: Endpoint) -> LabError | None:
     return failure(reason, host=endpoint.host, user=endpoint.user, words=words) if reason else None
 
 
-class Memory(msgspec.Struct):
+class RememberedLogins(msgspec.Struct):
     """Unlocked keys and accepted passwords for reconnects, kept in memory only."""
 
     keys: dict[str, OfferedKey] = {}
@@ -49,12 +49,16 @@ class Memory(msgspec.Struct):
 
 
 class Login(msgspec.Struct):
-    """One login on one transport."""
+    """A login in progress, in which `run` tries the server's methods in order and fills the other fields.
+
+    `key_refused` and `password` say what was tried, `prompts_answered` how many answers the server got, `gave_up` that
+    the student gave none. `must_change`: the server demands a new password. `server_words` is what it printed.
+    """
 
     transport: paramiko.Transport
     endpoint: Endpoint
     prompter: Prompter
-    memory: Memory
+    memory: RememberedLogins
     key: OfferedKey | None = None
     key_refused: bool = False
     password: Secret | None = None
@@ -84,6 +88,7 @@ class Login(msgspec.Struct):
         return accepted
 
     def _run(self) -> tuple[str, ...]:
+        """Try each method that the server allows once, until it accepts; return those it accepted."""
         allowed = self._ask_methods()
         tried: list[str] = []
         accepted: list[str] = []
@@ -102,13 +107,14 @@ class Login(msgspec.Struct):
         return tuple(accepted)
 
     def _ask_methods(self) -> set[str]:
+        """The methods that the server allows; none if it wants no login."""
         self.transport.auth_timeout = AUTH_LIMIT_S
         try:
             self.transport.auth_none(self.endpoint.user)
         except paramiko.BadAuthenticationType as reply:
             return set(reply.allowed_types)
         except (paramiko.SSHException, EOFError) as problem:
-            raise self._gone_error(problem) from None
+            raise self._connection_error(problem) from None
         return set()
 
     def _try(self, method: str) -> Sequence[str]:
@@ -125,7 +131,7 @@ class Login(msgspec.Struct):
             if method == "password":
                 reply = self._ask_student("password", f"Password of {self.endpoint.label}:")
                 if reply is None:
-                    raise self._no_answer()
+                    raise self._no_answer_error()
                 return self.transport.auth_password(user, reply, fallback=False)
             self.transport.auth_timeout = ANSWER_LIMIT_S
             return self.transport.auth_interactive(user, self._answer)
@@ -142,22 +148,23 @@ class Login(msgspec.Struct):
         if self.must_change:
             raise self._failure("password-expired")
         if self.gave_up:
-            raise self._no_answer()
+            raise self._no_answer_error()
         gone = not self.transport.is_active()
         said = self.server_words + (self._banner() if gone else "")
         if refusal := refusal_in(said, self.endpoint):
             raise refusal
-        cut = gone or "timeout" in str(problem).lower()
+        cut = gone or _timed_out(problem)
         refused = isinstance(problem, paramiko.AuthenticationException) and not cut
         # A server that asked nothing may still accept a password.
         if refused and (method == "publickey" or not self.prompts_answered):
             self.key_refused |= method == "publickey"
             return
+        # Some servers hang up instead of refusing the password.
         if refused or (cut and self.prompts_answered):
             raise self._failure("password")
         if method == "publickey" and not cut:
             raise self._failure("signature", text=str(problem))
-        raise self._gone_error(problem)
+        raise self._connection_error(problem)
 
     # ----------------------------------------------------------------- questions
 
@@ -204,7 +211,7 @@ class Login(msgspec.Struct):
         host, user, origin = self.endpoint.host, self.endpoint.user, self.key.origin if self.key else ""
         return failure(reason, host=host, user=user, origin=origin, text=text, ways=ways, did=did)
 
-    def _no_answer(self) -> LabError:
+    def _no_answer_error(self) -> LabError:
         return self._failure("key" if self.key_refused else "no-answer")
 
     def _banner(self) -> str:
@@ -212,6 +219,10 @@ class Login(msgspec.Struct):
         text = getattr(getattr(self.transport, "auth_handler", None), "banner", None) or b""
         return text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
 
-    def _gone_error(self, problem: BaseException) -> LabError:
-        slow = "timeout" in str(problem).lower()
-        return self._failure("went-away", did="did not answer" if slow else "closed the connection")
+    def _connection_error(self, problem: BaseException) -> LabError:
+        did = "did not answer" if _timed_out(problem) else "closed the connection"
+        return self._failure("went-away", did=did)
+
+
+def _timed_out(problem: BaseException) -> bool:
+    return "timeout" in str(problem).lower()

@@ -144,7 +144,7 @@ def _page(contents: LabContents, plan: HandInPage, shown: Results, lab: Results)
     marked = bool(contents.mark)
     if plan.kind == "overview":
         first = with_rows(lab, [row for row in lab.rows if row.model == lab.rows[0].model])
-        facts = tables.machine_facts(first)
+        facts = tables.epoch_time_numbers(first)
         words = (plain(contents.edition.about),) if facts else ()
         page = Page(title=plan.heading or contents.edition.title, facts=facts, blocks=words, practice=marked)
         yield replace(page, numbers=tuple(_provenance(first)) if facts else ())

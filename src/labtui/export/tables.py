@@ -5,6 +5,7 @@ pandas is imported only when the CSV is written.
 
 import re
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import Any
 
 from msgspec.structs import replace
@@ -19,7 +20,8 @@ from labtui.results.rows import LawFit, ResultRow, Results, named_rows, with_row
 
 PRECISELY = "Precise: all digits of the log"
 _MAX_LINES, _MAX_NAME = 6, 45
-Facts = tuple[tuple[str, str], ...]
+BigNumbers = tuple[tuple[str, str], ...]
+"""(number, what it says) pairs, shown in large type."""
 
 
 def readings_table(results: Results) -> Table:
@@ -136,19 +138,20 @@ def _times(ratio: Interval | None) -> str:
     return f"{numbers.ratio_text(ratio)}×"
 
 
-def title_facts(results: Results, *, accuracy: bool = False) -> Facts:
+def title_facts(results: Results, *, accuracy: bool = False) -> BigNumbers:
     """Up to three numbers for the title page: acceleration, speedups, and the accuracy if `accuracy` asks for it.
 
     Runs that were cancelled or failed give none.
     """
-    ended_well = (r for r in results.measured if {None, "completed"} & {run.run.outcome for run in r.members})
-    results = with_rows(results, rows := list(ended_well))
+    rows = [r for r in results.measured if {None, "completed"} & {run.run.outcome for run in r.members}]
+    results = with_rows(results, rows)
     faster = [row for row in rows if row.acceleration is not None][:1]
     facts = [(_times(r.acceleration), f"as fast on one GPU as on the CPU, {clean(r.model)}") for r in faster]
-    learned = ((row, each.run) for row in named_rows(rows) if row.has_policy for each in row.members)
-    whose = {measured.val_accuracy(run) or 0.0: row for row, run in learned}
-    if best := max(whose, default=0.0):
-        where = f"{messages.network_of(whose[best])} on {whose[best].devices}"
+    learned = [(each.run, row) for row in named_rows(rows) if row.has_policy for each in row.members]
+    reached = [(measured.val_accuracy(run) or 0.0, row) for run, row in learned]
+    best, row = max(reached, key=itemgetter(0), default=(0.0, None))
+    if best and row is not None:
+        where = f"{messages.network_of(row)} on {row.devices}"
         facts.append((numbers.percent_text(best), f"accuracy in validation, last epoch, {where}"))
     largest = {row.model: row for row in named_rows(scaling.by_size(rows))}
     for row in filter(None, map(largest.get, dict.fromkeys(row.model for row in rows))):
@@ -167,8 +170,11 @@ def title_facts(results: Results, *, accuracy: bool = False) -> Facts:
     return tuple(facts[:3])
 
 
-def large_cells(found: Sequence[Table]) -> Facts:
-    """The cells of a table of a single training, which are shown in large type; () for any other table."""
+def large_cells(found: Sequence[Table]) -> BigNumbers:
+    """The cells of a one-row `readings_table`, to show in large type instead of a table; () otherwise.
+
+    By their place in that table: devices, batch, the precise columns, the printed ones. The batch comes last.
+    """
     if len(found) != 1 or len(found[0].rows) != 2 or len(found[0].rows[0]) > 1:
         return ()
     cells = list(zip(found[0].rows[1], found[0].headings, strict=True))
@@ -178,7 +184,7 @@ def large_cells(found: Sequence[Table]) -> Facts:
     return (*facts[2:], facts[1]) if last <= 5 else ()  # the batch last
 
 
-def machine_facts(results: Results) -> Facts:
+def epoch_time_numbers(results: Results) -> BigNumbers:
     """The epoch time of a network on the CPU and on each number of GPUs, four at most."""
     mine = [row for row in results.measured if row.epoch_seconds is not None]
     found = {row.n_gpus: row for row in mine if row.n_gpus is not None}
@@ -197,9 +203,9 @@ _COLUMNS = """model device n_gpus batch_size per_gpu_batch_size runs epochs prac
 COLUMNS = re.sub(r"(\w+)±", r"\1 \1_lo \1_hi", _COLUMNS).split()
 _RENAMED = {"warmup_seconds": "first_epoch_seconds", "seconds": "program_seconds", "program": "model"}
 """Fields of the JSON that have another name in the CSV."""
-_SCATTERED = dict.fromkeys(["epoch_seconds", "throughput", "per_gpu_throughput"], False)
-_SCATTERED |= dict.fromkeys(("speedup", "efficiency", "step_factor"), True)
-"""The columns whose bounds hold the scatter, as on the screens; true for a ratio to the row's baseline."""
+_SCATTER_OF_TIME = {"epoch_seconds", "throughput", "per_gpu_throughput"}
+_SCATTER_OF_RATIO = {"speedup", "efficiency", "step_factor"}
+"""The columns whose bounds hold the scatter, as on the screens: the row's, and for a ratio its baseline's, too."""
 
 
 def csv_text(results: Results) -> str:
@@ -230,12 +236,13 @@ def _record(row: ResultRow, fields: dict[str, Any]) -> dict[str, Any]:
         is_interval = isinstance(value, dict) and "value" in value
         record[name] = value["value"] if is_interval else value
         if is_interval:
-            known = Interval(**value)
-            known = numbers.shown_bounds(row, known, ratio=_SCATTERED[name]) if name in _SCATTERED else known
-            if name == "karp_flatt" and row.speedup is not None:
-                speedup = numbers.shown_bounds(row, row.speedup, ratio=True)
-                known = (speedup.lo > 0 and laws.karp_flatt(speedup, row.processes)) or known
-            record |= {f"{name}_lo": known.lo, f"{name}_hi": known.hi}
+            bounds = Interval(**value)
+            if name in _SCATTER_OF_TIME | _SCATTER_OF_RATIO:
+                bounds = numbers.shown_bounds(row, bounds, ratio=name in _SCATTER_OF_RATIO)
+            speedup = row.speedup and numbers.shown_bounds(row, row.speedup, ratio=True)
+            if name == "karp_flatt" and speedup and speedup.lo > 0:
+                bounds = laws.karp_flatt(speedup, row.processes) or bounds
+            record |= {f"{name}_lo": bounds.lo, f"{name}_hi": bounds.hi}
     record["tuning"], record["notes"] = ", ".join(fields.get("tuning", ())), " ".join(row.notes)
     newest = measured.newest_validated(row.members)
     record["sources"] = cite(row.origins, most=20)

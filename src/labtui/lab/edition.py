@@ -30,7 +30,7 @@ class Fact(Table, frozen=True, kw_only=True):
 class Question(Table, frozen=True, kw_only=True):
     """A question the student answers; `facts` are the ids of facts that help, `chart` is the chart to look at.
 
-    With `gains`, what each doubling of the student's own GPUs gained is told before the facts.
+    With `gains`, the screen first shows how much each doubling of GPUs gained in the student's own runs.
     """
 
     text: str
@@ -92,7 +92,7 @@ class EditedCheck(_Check, frozen=True, kw_only=True, tag="edited"):
 
     def __post_init__(self) -> None:
         if self.script == self.original:
-            raise ValueError("`script` needs another name than its original.")
+            raise ValueError("`script` and `original` must differ.")
 
 
 class FilesCheck(_Check, frozen=True, kw_only=True, tag="files"):
@@ -118,8 +118,8 @@ class HandInCheck(_Check, frozen=True, kw_only=True, tag="hand-in"):
     files: Annotated[tuple[fields.LabFile, ...], Meta(min_length=1)]
 
 
-_OfRuns = RunsCheck | BatchCheck | LearningRateCheck | MetricCheck | DataCheck | FitCheck
-Check = _OfRuns | ChartsCheck | AnswersCheck | EditedCheck | FilesCheck | HandInCheck
+_RunBasedCheck = RunsCheck | BatchCheck | LearningRateCheck | MetricCheck | DataCheck | FitCheck
+Check = _RunBasedCheck | ChartsCheck | AnswersCheck | EditedCheck | FilesCheck | HandInCheck
 
 
 class Task(Table, frozen=True, kw_only=True, dict=True):
@@ -148,7 +148,7 @@ class Task(Table, frozen=True, kw_only=True, dict=True):
 
     def __post_init__(self) -> None:
         if self.sweeps and self.measures:
-            raise ValueError(f"`measures`: task {self.id} plans either `sweeps` or `measures`.")
+            raise ValueError(f"`measures`: task {self.id} has both `sweeps` and `measures`; use one.")
 
     def planned(self, programs: Mapping[str, Program]) -> Iterator[RunPlan]:
         """The runs of the sweeps, or of the measures of `programs`."""
@@ -159,7 +159,7 @@ class Task(Table, frozen=True, kw_only=True, dict=True):
                 yield from measure.runs_of(programs[measure.program])
 
     def key_of(self, spec: RunSpec) -> tuple[object, ...]:
-        """What runs share that stand for one planned run: a batch counts only where the task plans several."""
+        """Runs with the same key stand for one planned run: a batch counts only where the task plans several."""
         mine = spec.label, spec.tuning
         batches = {each.spec.batch_size for each in self.runs if (each.spec.label, each.spec.tuning) == mine}
         return (*mine, spec.batch_size) if len(batches) > 1 else mine
@@ -191,7 +191,7 @@ class Excerpt(Table, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.parts and len(self.parts) != len(self.lines):
-            raise ValueError("`parts` need one expression each in `lines`.")
+            raise ValueError("`parts` and `lines` must have the same length.")
         for pattern in self.lines:
             try:
                 re.compile(pattern)
@@ -271,9 +271,12 @@ class Edition(Table, frozen=True, kw_only=True, dict=True):
         if self.startup_seconds[0] > self.startup_seconds[1]:
             raise ValueError("`startup_seconds` is a range: the smaller number first.")
         if self.extends and self.published_in:
-            raise ValueError("`published_in` cannot stand beside `extends`, which takes the numbers, too.")
+            raise ValueError(
+                "`published_in` is of no use beside `extends`, which takes the published numbers, too."
+            )
         programs = {program.name: program.program for program in self.programs}
         for task in self.tasks:
+            # No field of the TOML, as other tables decide it: kept in the struct's dict.
             task.__dict__["runs"] = tuple(task.planned(programs))
 
     @cached_property
@@ -295,7 +298,7 @@ class Edition(Table, frozen=True, kw_only=True, dict=True):
         return tuple(facts[name] for name in names if name in facts)
 
     @property
-    def own_scripts(self) -> frozenset[str]:
+    def student_scripts(self) -> frozenset[str]:
         """The scripts that a student makes by changing a copy of another script."""
         return frozenset(script for task in self.tasks for _, script in task.copies_to_start)
 
@@ -310,7 +313,7 @@ class Edition(Table, frozen=True, kw_only=True, dict=True):
         return tuple(name for name in self.run_scripts if name.startswith(("pytorch/", "tensorflow/")))
 
     def needs(self, name: str) -> bool:
-        """Whether a new lab folder gets a script that comes with labtui: all that are there are sent with each job.
+        """Whether a new lab folder gets a script that comes with labtui: only what is needed, as each job gets all.
 
         It gets none that the student is to make, no folder of which nothing is started, and for programs no training.
         """
@@ -320,7 +323,7 @@ class Edition(Table, frozen=True, kw_only=True, dict=True):
         else:
             sources = (source for program in self.programs for source in program.sources)
             wanted = any(each.startswith(folder) for each in (*self.run_scripts, *sources))
-        return wanted and name not in self.own_scripts
+        return wanted and name not in self.student_scripts
 
 
 def images_of(edition: Edition, data_set: str, task: Task | None) -> int:

@@ -39,7 +39,7 @@ def cross_references(edition: Edition, available: Mapping[str, Collection[str]])
     yield from _duplicate_ids(edition)
     known = {**_known_names(edition), **available}
     if "script" in known:
-        known["script"] = {*known["script"], *edition.own_scripts, *edition.scripts}
+        known["script"] = {*known["script"], *edition.student_scripts, *edition.scripts}
     for place, kind, name in references(edition):
         if kind in known and name not in known[kind]:
             yield place, f"{MISSING[kind].format(name)}{suggest(name, known[kind])}"
