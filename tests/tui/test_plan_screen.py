@@ -443,7 +443,7 @@ async def test_an_unexpected_error_while_checking_is_said_and_ends_the_check(ses
     async with screens(session) as (app, pilot):
         await open_plan(app, pilot)
         await until(pilot, lambda: "The files could not be checked." in text_of(app))
-        said = f"▎ Something unexpected happened; {session.folder.problem_log.name} says what."
+        said = f"▎ Internal error: see {session.folder.problem_log.name}."
         assert text_of(app).splitlines()[1].endswith(said), "all of it, below the header"
         assert "ZeroDivisionError" in session.folder.problem_log.read_text()
         await pilot.press("s", "s")

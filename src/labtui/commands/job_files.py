@@ -1,7 +1,7 @@
 """Job files on the command line: `labtui lint`, and the options and previews that `labtui submit` shares with it."""
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +138,9 @@ def run_lint(args: argparse.Namespace) -> int:
         context = _context(Path(name), folder, args)
         findings = preflight(context)
         if args.diff:
-            _print_fixes(context, findings)
+            for found in findings:
+                if found.fix is not None and found.fix.file in context.sent:
+                    print(preview_fix(context.files[found.fix.file], found.fix))
         elif args.fix:
             findings = _apply_fixes(Path(name), context, findings)
         every += findings
@@ -175,12 +177,6 @@ def _context(path: Path, folder: LabFolder | None, args: argparse.Namespace) -> 
         remote={item.name: True for item in path.resolve().parent.iterdir() if item.is_dir()},
         main=main, given=given, bash_errors=preview.bash_errors(files, main), makes_folders=folder is not None,
     )  # fmt: skip
-
-
-def _print_fixes(context: ScriptContext, findings: Iterable[Finding]) -> None:
-    for found in findings:
-        if found.fix is not None and found.fix.file in context.sent:
-            print(preview_fix(context.files[found.fix.file], found.fix))
 
 
 def _apply_fixes(path: Path, context: ScriptContext, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:

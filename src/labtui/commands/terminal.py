@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Container, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 from msgspec.structs import replace
@@ -129,12 +129,11 @@ class TerminalPrompter:
             return None
 
 
-T = TypeVar("T")
 SLURM_ANSWER_S = 300.0
 """How long a command waits for Slurm's answer to a request."""
 
 
-def wait_for(request: Future[T]) -> T:
+def wait_for(request: Future[Any]) -> Any:
     """The result of a request to the cluster. Raises LabError if it fails or is not answered in time."""
     try:
         return request.result(SLURM_ANSWER_S)

@@ -39,12 +39,15 @@ if TYPE_CHECKING:
     from labtui.session.session import Session
     from labtui.tui.plan_model import Asked, Verdict
 
-ENDS_WITHIN_S = 1.5
+OTHER_PROCESS_ENDS_S = 1.5
+"""How long another labtui that is closing may take; then that the folder is taken is reported."""
 OPEN_AGAIN = 75
 """The return code of the app that asks to be started again on its folder."""
-AGE_EVERY_S = 1.0
+TICK_S = 1.0
+"""How often the ages on the screen are renewed."""
 CHECK_EVERY_S = 0.5
-CHECKS_REST = 4
+CHECK_PAUSE_FACTOR = 4
+"""A check of the tasks is followed by a pause this many times as long, of `CHECK_EVERY_S` at least."""
 REPAINT_EVERY_S = 0.1
 """Minimum seconds between two repaints for new states; a key or a click repaints at once."""
 COLLECT_AFTER = 20_000
@@ -96,7 +99,7 @@ class LabApp(SanitizedApp[int]):
         self._kept = kept
         self._verdicts: dict[Asked, Verdict] = {}  # Slurm's answers for plans that were left
         self.incidents = incidents
-        self._incidents_seen = self._incidents_told = 0
+        self._incidents_noticed = self._incidents_notified = 0
         self._editor_named = False  # whether the student was told which editor opens
         self._left = threading.Event()
 
@@ -107,7 +110,7 @@ class LabApp(SanitizedApp[int]):
         """Start the timer; what happened before now is not notified."""
         self.notifier = Notifier(self.session, self.write_to_terminal, desktop=not self.is_headless)
         self.theme_changed_signal.subscribe(self, lambda _: self.repaint())
-        self.set_interval(AGE_EVERY_S, self._tick)
+        self.set_interval(TICK_S, self._tick)
 
     def on_unmount(self) -> None:
         """Stop the thread that waits for states and checks tasks."""
@@ -201,8 +204,8 @@ class LabApp(SanitizedApp[int]):
     def _follow_states(self) -> None:
         """In a thread of its own: show new states, at most one every `REPAINT_EVERY_S`, and check the tasks.
 
-        A check comes with each new phase of a run, so that counts and rows change in one repaint; else `CHECKS_REST`
-        times as long after the last one as that took.
+        A check comes with each new phase of a run, so that counts and rows change in one repaint; else after a
+        pause.
         """
         told, due = self.view_model.state, 0.0
         while not self._left.is_set():
@@ -210,15 +213,9 @@ class LabApp(SanitizedApp[int]):
             phases, before = ([run.phase for run in each.runs.values()] for each in (state, told))
             begun, checked = time.monotonic(), False
             if phases != before or begun >= due:
-                try:
-                    checked = self.view_model.check_tasks(state)
-                except Exception as error:  # a check must never take the screens down
-                    self.session.faults.write(error)
+                checked = self._check_tasks(state)
                 now = time.monotonic()
-                due = now + max(CHECK_EVERY_S, CHECKS_REST * (now - begun))
-            if checked:  # screens are imported here, so that their first key need not wait
-                import labtui.tui.screens.plan
-                import labtui.tui.widgets.answers_pane  # noqa: F401
+                due = now + max(CHECK_EVERY_S, CHECK_PAUSE_FACTOR * (now - begun))
             is_new, told = state is not told, state
             if not (is_new or checked):
                 continue
@@ -227,33 +224,49 @@ class LabApp(SanitizedApp[int]):
                 self.notifier(state, getattr(self.view_model.edition, "names", {}))
             self._left.wait(REPAINT_EVERY_S)
 
+    def _check_tasks(self, state: LabState) -> bool:
+        """Check the tasks; return whether that changed anything, also their first check."""
+        try:
+            checked = self.view_model.check_tasks(state)
+        except Exception as error:  # a check must never take the screens down
+            self.session.faults.write(error)
+            return False
+        if checked:  # screens are imported in this thread, so that their first key need not wait
+            import labtui.tui.screens.plan
+            import labtui.tui.widgets.answers_pane  # noqa: F401
+        return checked
+
     def take_state(self, state: LabState) -> None:
         """Show the state that the tasks were checked with, so that counts and runs agree."""
-        from_before = len(state.submissions) < len(self.view_model.state.submissions)  # a submission
-        if not from_before:
+        shown = self.view_model.state.submissions
+        if len(state.submissions) >= len(shown):  # else it is older than what is shown
             self.view_model.state = state
             self.repaint()
 
     def repaint(self) -> None:
-        """Compute the view, which the widgets watch. Tell once that a task is done."""
+        """Compute the view, which the widgets watch."""
         if self.screen_stack and self.main.is_mounted:  # no screen while the app closes
             before = self.main.view
             with self.one_frame(self.main):
                 self.view = self.view_model.view()
             self.view_model.watch_logs(self.view)
-            for task, check in self.view.checks.items():
-                if check.done and task in before.checks and not before.checks[task].done:
-                    new = [item.evidence for item in check.items if item not in before.checks[task].items]
-                    why = next((f"Evidence: {evidence}" for evidence in new if evidence), "")
-                    result = guidance.result_line(self.view) if task == self.view.task_id else why
-                    self.notify(f"Task {task} is done.{result and f' {result}.'}", timeout=8)
+            self._announce_done_tasks(before)
+
+    def _announce_done_tasks(self, before: View) -> None:
+        """Notify each task that is done now and was not in the view `before`."""
+        for task, check in self.view.checks.items():
+            if check.done and task in before.checks and not before.checks[task].done:
+                new = [item.evidence for item in check.items if item not in before.checks[task].items]
+                why = next((f"Evidence: {evidence}" for evidence in new if evidence), "")
+                result = guidance.result_line(self.view) if task == self.view.task_id else why
+                self.notify(f"Task {task} is done.{result and f' {result}.'}", timeout=8)
 
     def _tick(self) -> None:
         """Repaint, and tell incidents: a tick after each, when the cluster's answer about it is in the panes."""
-        for note in self.incidents[self._incidents_told : self._incidents_seen]:
-            self.notify(f"{note.title}. Press ! to read on.", severity="warning")
-        self._incidents_told, self._incidents_seen = self._incidents_seen, len(self.incidents)
-        if self._incidents_told < self._incidents_seen and not self.session.state.connection.lost:
+        for note in self.incidents[self._incidents_notified : self._incidents_noticed]:
+            self.notify(f"{note.title}. Press ! for details.", severity="warning")
+        self._incidents_notified, self._incidents_noticed = self._incidents_noticed, len(self.incidents)
+        if self._incidents_notified < self._incidents_noticed and not self.session.state.connection.lost:
             self.session.refresh()  # else it would connect again before it is seen to be offline
         self.repaint()
 
@@ -282,13 +295,15 @@ class LabApp(SanitizedApp[int]):
         if self._driver is not None:
             self._driver.write(sequence)
 
-    def follow(
+    def send(
         self,
         request: Callable[[], Future[Any]],
-        done: str | None = "",
-        take: Callable[[Any, BaseException | None], object] | None = None,
+        said: str = "",
+        *,
+        notify_result: bool = False,
+        then: Callable[[Any, BaseException | None], object] | None = None,
     ) -> None:
-        """Start a request to the session. Then notify `done` (None: the result), or call `take(result, error)`."""
+        """Start a request to the session. Then call `then(result, error)`, or notify `said` or the result."""
         try:
             future = request()
         except LabError as error:
@@ -298,18 +313,17 @@ class LabApp(SanitizedApp[int]):
         def ended(finished: Future[Any]) -> None:
             if not finished.cancelled():
                 error = finished.exception()
-                then = take or partial(self._report_end, done)
-                self.call_later(then, None if error else finished.result(), error)
+                result = None if error else finished.result()
+                self.call_later(then or report_end, result, error)
+
+        def report_end(result: Any, error: BaseException | None) -> None:
+            if error is not None:
+                self.report(error)
+            elif text := str(result) if notify_result else said:
+                self.notify(text)
+                self.repaint()
 
         future.add_done_callback(ended)
-
-    def _report_end(self, done: str | None, result: Any, error: BaseException | None) -> None:
-        """Notify how a request ended."""
-        if error is not None:
-            self.report(error)
-        elif said := str(result) if done is None else done:
-            self.notify(said)
-            self.repaint()
 
     def report(self, error: BaseException) -> None:
         """Notify an error by its sentence and hint; an unexpected one is written to the problem log, which is named."""
@@ -317,7 +331,7 @@ class LabApp(SanitizedApp[int]):
             said = f"{error.sentence} {error.hint}".rstrip()
         else:
             self.session.faults.write(error)
-            said = f"Something unexpected happened; {self.session.folder.problem_log.name} says what."
+            said = f"Internal error: see {self.session.folder.problem_log.name}."
         self.notify(said, severity="error", timeout=10)
 
     def open_editor(self, path: Path) -> bool:
@@ -421,7 +435,7 @@ class LabApp(SanitizedApp[int]):
         elif late:
             self.report(self.session.why_read_only)
         else:  # the process that has the folder may be about to end
-            self.set_timer(ENDS_WITHIN_S, partial(self.action_refresh_now, late=True))
+            self.set_timer(OTHER_PROCESS_ENDS_S, partial(self.action_refresh_now, late=True))
 
     def action_leave(self) -> None:
         """Leave; ask first if something would be lost."""

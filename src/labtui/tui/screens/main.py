@@ -324,7 +324,7 @@ class MainScreen(FramedScreen):
             future.add_done_callback(lambda _: told(""))
             return future
 
-        app.follow(start, None)
+        app.send(start, notify_result=True)
 
 
 KEYS_TO_LEAVE = [

@@ -22,7 +22,7 @@ from labtui.lab.plan import PlanRow
 from labtui.lab.plan_table import cell
 from labtui.session.preview import Preview
 from labtui.tui import STYLES, guidance, plan_words
-from labtui.tui.app import AGE_EVERY_S, LabApp
+from labtui.tui.app import TICK_S, LabApp
 from labtui.tui.plan_model import NOT_CHECKED, Asked, Plan, PlanFinding, Verdict
 from labtui.tui.screens.main import KEYS_TO_LEAVE
 from labtui.tui.screens.modals import Ask, Choice, entry_choices, yes_or_no
@@ -105,7 +105,7 @@ class PlanScreen(FramedScreen):
         self.watch(self.app, "view", self.show_frame)
         self.app.theme_changed_signal.subscribe(self, lambda _: self.show())
         self.recompute()
-        self.set_interval(AGE_EVERY_S, self._read_again)
+        self.set_interval(TICK_S, self._read_again)
         table.focus()
         table.move_cursor(row=0, column=1)
         if not self.plan.planned and len(self.plan.choices) > 1:
@@ -409,7 +409,7 @@ class PlanScreen(FramedScreen):
             script = self.plan.scripts.get(draft)
             self.plan.verdicts[draft, script] = Verdict()
             ask = partial(self.app.session.test_only, draft, script=script)
-            self.app.follow(ask, take=partial(self._slurm_said, (draft, script)))
+            self.app.send(ask, then=partial(self._slurm_said, (draft, script)))
         self.show()
 
     def _slurm_said(self, asked: Asked, result: Any, error: BaseException | None) -> None:
@@ -442,7 +442,7 @@ class PlanScreen(FramedScreen):
             self.sent = True
             for job, draft in enumerate(plan.drafts):
                 script, accepted = plan.scripts.get(draft), plan.accepted(job)
-                self.app.follow(partial(self.app.session.submit, draft, script=script, accepted=accepted))
+                self.app.send(partial(self.app.session.submit, draft, script=script, accepted=accepted))
             self.app.view_model.chosen = None  # the run that trains is selected
             self.choose_task(action="pane('runs')")
             self.app.take_state(self.app.session.state)  # before all tasks are checked with it

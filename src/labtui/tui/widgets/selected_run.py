@@ -143,7 +143,7 @@ class SelectedRunPane(Pane, containers.Vertical):
         line = self._line
         runs = run_numbers(sorted((line.run_id, *self._others(line))))
         done = f"{runs}: {'held. Press H to release' if held else 'released'}."
-        self.app.follow(partial(self.app.session.hold, line.run_id, held=held), done)
+        self.app.send(partial(self.app.session.hold, line.run_id, held=held), done)
 
     async def action_cancel_run(self) -> None:
         """Cancel the selected run, after asking."""
@@ -155,7 +155,7 @@ class SelectedRunPane(Pane, containers.Vertical):
         def answered(yes: str | None) -> None:
             if yes:
                 self.app.view_model.chosen = line.run_id  # the next key is about it, too
-                self.app.follow(partial(self.app.session.cancel, line.run_id))
+                self.app.send(partial(self.app.session.cancel, line.run_id))
 
         await self._ask([line.run_id], answered, text, choices=yes_or_no("Cancel it", "Keep it"))
 
@@ -185,7 +185,7 @@ class SelectedRunPane(Pane, containers.Vertical):
         def answered(typed_text: str | None) -> None:
             if typed_text is not None:
                 done = f"The job of run {run_id} ends {typed_text} min after its start."
-                self.app.follow(partial(self.app.session.end_after, run_id, int(typed_text)), done)
+                self.app.send(partial(self.app.session.end_after, run_id, int(typed_text)), done)
 
         text = f"Slurm ends the job of run {run_id} at this limit, even when labtui is closed."
         text += _ends_too(self.app.view, others)

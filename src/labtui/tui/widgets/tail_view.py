@@ -197,9 +197,9 @@ def shorten_to_parts(text: str, width: int) -> tuple[str, ...]:
     Of a record, what stands before its key goes. Another line keeps its beginning; one that is no error and ends in a
     value, like ``... time: 53 s``, keeps that.
     """
-    key, room = text.find('"key": '), max(0, width - 3)  # less " … "
-    if text.startswith(MARK) and key > 0:
-        return text[: text.find(" ") + 1], text[key:]
+    key_at, room = text.find('"key": '), max(0, width - 3)  # less " … "
+    if text.startswith(MARK) and key_at > 0:
+        return text[: text.find(" ") + 1], text[key_at:]
     # Whole pieces, if they fill a third of the width: fewer would say too little.
     if ends := [found.start() for found in _PIECES_END.finditer(text, width // 3, max(0, width - 1))]:
         return text[: ends[-1]], ""
@@ -391,21 +391,17 @@ class TailView(scroll_view.ScrollView, can_focus=True):
             self.call_later(self._resize)
         quiet = style + self.get_component_rich_style("tail--number", partial=True)
         parts = (line,) if cell_len(line) <= room or scroll_x else self._shorten_line(line, number, room)
-        text = self._join_parts(parts, self._line_style(self._text(number), number), Segment(" … ", quiet))
+        look = self._line_style(self._text(number), number)
+        segments = [Segment(parts[0], look)]
+        for part in parts[1:]:
+            segments += [Segment(" … ", quiet), Segment(part, look)]
+        text = Strip([segment for segment in segments if segment.text])
+        text = text if parts[0] else text.crop(1)  # no blank before a sign at the beginning
         shown = text.crop_extend(scroll_x, scroll_x + room, style).apply_style(style)
         if text.cell_length > scroll_x + room:
             shown = Strip.join([shown.crop(0, room - 1), Strip([Segment("…", quiet)])])
         ends = self.get_component_rich_style("tail--read", partial=True)
         return Strip.join([Strip([Segment(head, quiet)]), shown, Strip([Segment(read, style + ends)])])
-
-    @staticmethod
-    def _join_parts(parts: tuple[str, ...], style: Style | None, left_out: Segment) -> Strip:
-        """The parts of a line with a sign between them for what is left out."""
-        segments = [Segment(parts[0], style)]
-        for part in parts[1:]:
-            segments += [left_out, Segment(part, style)]
-        strip = Strip([segment for segment in segments if segment.text])
-        return strip if parts[0] else strip.crop(1)  # no blank before a sign at the beginning
 
     def _wrapped(self, width: int) -> list[tuple[int, str]]:
         """The number and text of each row while all fit with their long lines wrapped; else [], and lines are cut.
@@ -414,7 +410,7 @@ class TailView(scroll_view.ScrollView, can_focus=True):
         """
         rows = [] if self.file.path else [(0, part) for part in wrap(self.why_empty or EMPTY, width)]
         read = max((len(each) + 1 for each in self.read_as.values()), default=0)
-        room = max(9, width - 4 * self.numbered - read)
+        room = max(9, width - (4 if self.numbered else 0) - read)
         for number in map(self.file.line_of_row, range(min(self.file.rows(), self.size.height + 1))):
             rows += [(number, part) for part in wrap(self._text(number), room, drop_whitespace=False) or [""]]
         return rows if len(rows) <= self.size.height and (not self.excerpt or not self.file.path) else []
