@@ -421,11 +421,9 @@ class PlanScreen(FramedScreen):
         event.stop()
         await self.app.run_action(f"screen.{self.step.action}", self)
 
-    def action_send(self, confirmed: str | None = "") -> None:
+    def action_send(self, confirmed: str = "") -> None:
         """Submit what is shown, once files are read again, errors are offered a fix and warnings `confirmed`."""
         plan = self.plan
-        if confirmed is None:
-            return
         if self._read_again() or not plan.checked:
             self.sending = True
         elif plan.problem is not None:
@@ -437,7 +435,7 @@ class PlanScreen(FramedScreen):
         elif not confirmed and (warnings := plan_words.confirmation(plan)).plain:
             text = f"Submit {plural(len(plan.drafts), 'job')}?"
             ask = Ask(text, details=warnings, choices=yes_or_no("Submit", "Not yet"))
-            self.app.push_screen(ask, self.action_send)
+            self.app.push_screen(ask, lambda answer: self.action_send(answer) if answer else None)
         else:
             self.sent = True
             for job, draft in enumerate(plan.drafts):
