@@ -74,6 +74,9 @@ def test_export_writes_everything(stored, command, monkeypatch):  # noqa: F811
     assert {"results.json", "results.csv", "results.md", "deck.pptx", "deck.pdf"} <= names
     assert {f"plots/epoch-time-ResNet50{end}" for end in (".png", ".svg", "-practice.svg")} <= names
     assert all(path.stat().st_size > 0 for path in written)
+    made = contents.read_contents(LabFolder.open(stored))
+    counted = frozenset({"runs", *made.results.counted.values()})
+    assert {each.counted for each in made.exports} == {counted} and len(counted) > 1
     assert (stored / "deck.pdf").read_bytes().startswith(b"%PDF")
     monkeypatch.setattr("labtui.export.export_lab", lambda *_, **__: SimpleNamespace(files=written, notes=()))
     shown, counted = command(["export"]).out.splitlines(), sum(name.endswith(".png") for name in names)

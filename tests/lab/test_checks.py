@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from labtui.domain.model import Interval, JobPhase, JobView, RunPhase, SubmissionStatus
+from labtui.domain.model import Interval, RunPhase, SubmissionStatus
 from labtui.domain.run import join_names
 from labtui.domain.state import LogState, PathStatus
 from labtui.lab.checks import check_all, progress
@@ -259,10 +259,21 @@ def test_a_chart_older_than_a_run_it_shows_is_stale():
     assert not any(item.stale for item in box.items), "no such chart shows a run of another batch"
     new = (*old, *(replace(e, at=1001.0) for e in evidence.exports))
     assert check("10.5", replace(evidence, exports=new)).status == "done"
-    for seen_at, status in ((2000.0, "stale"), (1005.0, "done")):  # it went on; or its end was noticed later
-        job = JobView(job_id="7", phase=JobPhase.FINISHED, seen_at=seen_at)
-        went_on = with_submissions(full(), planned_at=900.0, job=job)
-        assert check("10.5", replace(went_on, exports=new)).status == status
+
+
+def test_a_repeat_makes_a_chart_stale_once_it_counts_whatever_the_time():
+    evidence = full()
+    (first,) = (run for run in evidence.state.runs.values() if is_run(run, "ResNet50", 4))
+    shown = frozenset(evidence.results.counted.values())
+    for outcome, exported, status in (
+        (None, shown, "done"), ("completed", shown, "stale"),  # also while its job still runs
+        ("completed", shown | {"99:3"}, "done"), ("completed", shown | {"99:2"}, "stale"),
+    ):  # fmt: skip
+        again = replace(first, run_id=99, epochs=first.epochs[:3], outcome=outcome, phase=RunPhase.RUNNING)
+        state = replace(evidence.state, runs=evidence.state.runs | {99: again})
+        exports = tuple(replace(each, counted=exported, at=2e9) for each in evidence.exports)
+        box = check("10.5", with_runs(replace(evidence, state=state, exports=exports), lambda run: run))
+        assert box.status == status and ("older than run 99" in box.missing) is (status == "stale")
 
 
 def test_a_chart_of_another_tasks_runs_is_none_of_its_own():

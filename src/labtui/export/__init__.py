@@ -27,6 +27,7 @@ from labtui.results import catalogue, grouping, measured
 from labtui.results.charts import ChartSpec
 from labtui.results.numbers import percent_text
 from labtui.results.rows import Results
+from labtui.session import labs
 from labtui.session.folder import LabFolder
 
 Work = dict[str, Callable[[], "str | bytes | Mapping[str, bytes]"]]
@@ -72,9 +73,10 @@ def export_lab(
     if formats is None:
         formats = () if contents.edition.hand_in.form == "report" else DECKS
     charts, stamp = _plots(contents) if plots else (), stamp_of(contents.results)
-    draw = {f"plots/{it.key}.png": cache(lambda it=it: pictures(it, stamp=stamp)["png"]) for it in charts}
+    shown = f"{stamp}{labs.COUNTED.decode()}{' '.join(['runs', *contents.results.counted.values()])};"
+    draw = {f"plots/{it.key}.png": cache(lambda it=it: pictures(it, stamp=shown)["png"]) for it in charts}
     noted, work = _documents(msgspec.structs.replace(contents, plots=draw), formats, reports)
-    work = drawings(charts, stamp=stamp, into="plots/") | work
+    work = drawings(charts, stamp=shown, into="plots/") | work
     # pandas last: it reuses memory that typesetting has freed, so the peak is 15 MB lower
     work["results.json"] = lambda: f"{decode.json_text(contents.measurements.json_of(contents.results))}\n"
     work["results.csv"] = partial(tables.csv_text, contents.results)

@@ -270,7 +270,7 @@ def _check_charts(ctx: _Context, check: schema.ChartsCheck) -> Iterator[CheckIte
         if export is None or (check.models and matches and not (charted and sent_before)):
             yield CheckItem(sentence, f"Export the {chart} chart{of}.")
             continue
-        later = next((run for run in of_tasks if ctx.evidence.changed_at(run) > export.at), None)
+        later = next((run for run in of_tasks if ctx.evidence.is_newer(run, export)), None)
         again = f"The {chart} chart is older than run {later.run_id}: export it again." if later else ""
         yield CheckItem(sentence, again, export.path, stale=bool(again), mark=export.mark)
 

@@ -163,7 +163,8 @@ class FileFact(msgspec.Struct, frozen=True, dict=True):
 class ExportFact(msgspec.Struct, frozen=True, kw_only=True):
     """An exported chart: its file, its chart key, the models it shows (empty: all that were measured).
 
-    `at` is when the file was written, in UNIX seconds of this computer.
+    `at` is when the file was written, in UNIX seconds of this computer. `counted` are the runs that its numbers are
+    made of, as in `Results.counted`; empty if the file does not say.
     """
 
     path: str
@@ -171,6 +172,7 @@ class ExportFact(msgspec.Struct, frozen=True, kw_only=True):
     models: tuple[str, ...] = ()
     mark: Mark = ""
     at: float = math.inf
+    counted: frozenset[str] = frozenset()
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -202,11 +204,10 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a run reached Slurm or may still do so; false for refused and withdrawn ones."""
         return self.submission(run).status not in WITHOUT_JOB
 
-    def changed_at(self, run: RunState) -> float:
-        """When a run was planned, or its job last began or ended."""
-        submission = self.submission(run)
-        seen = 0.0 if submission.job is None else submission.job.seen_at
-        return max(submission.planned_at, seen - 15.0)  # s: a poll sees the end of a job some time later
+    def is_newer(self, run: RunState, export: ExportFact) -> bool:
+        """Whether a run counts by now and an export lacks it; one that does not say is older than what came after."""
+        told, planned_at = self.results.counted.get(run.run_id), self.submission(run).planned_at
+        return told is not None and (told not in export.counted if export.counted else planned_at > export.at)
 
     def changed_since(self, run: RunState) -> tuple[str, ...]:
         """The run's script and its imports, if they differ now from what was sent with the run."""

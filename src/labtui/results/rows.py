@@ -369,6 +369,12 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(row for row in self.rows if row.is_measured)
 
     @property
+    def counted(self) -> dict[int | None, str]:
+        """The runs that have ended and count, each with its epochs: ``{3: "3:10"}``."""
+        runs = (run for row in (*self.measured, *self.programs) for run in row.pooled if not run.live)
+        return {run.run_id: f"{run.run_id}:{run.run.epochs_read}" for run in runs}
+
+    @property
     def mark(self) -> Mark:
         """Practice if any row is; small runs are in no chart."""
         return "practice" if any(row.mark == "practice" for row in (*self.rows, *self.programs)) else ""

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 LABS = Path(__file__).resolve().parents[1] / "labs"
 """The folder of the editions that come with labtui."""
 _CHART_FILES = {".png", ".svg", ".pdf", ".jpg"}
+COUNTED, MAX_HEAD_BYTES = b", counts ", 65_536
+"""What stands in an exported chart, among its first bytes, before the runs that it counts."""
 
 
 # --------------------------------------------------------------------------- editions
@@ -206,13 +208,16 @@ def _exports(folder: LabFolder, edition: Edition, state: LabState) -> Iterable[E
         stem, is_chart = path.stem, path.suffix in _CHART_FILES and path.stat().st_size
         charts = [family for family in FAMILIES if family in stem and is_chart]
         if charts:  # the longest is meant: `cpu-gpu-throughput` is no `throughput`
-            yield ExportFact(
-                path=path.relative_to(folder.path).as_posix(),
-                chart=max(charts, key=len),
-                models=tuple(model for model, word in slugs.items() if word in stem or model in stem),
-                mark="practice" if state.rehearsed or "practice" in stem else "",
-                at=path.stat().st_mtime,
-            )
+            with contextlib.suppress(OSError), folder.reader(path) as file:  # not to be read: none
+                told = file.read(MAX_HEAD_BYTES).partition(COUNTED)[2].partition(b";")[0]
+                yield ExportFact(
+                    path=path.relative_to(folder.path).as_posix(),
+                    chart=max(charts, key=len),
+                    models=tuple(model for model, word in slugs.items() if word in stem or model in stem),
+                    mark="practice" if state.rehearsed or "practice" in stem else "",
+                    at=path.stat().st_mtime,
+                    counted=frozenset(told.decode("ascii", "replace").split()),
+                )
 
 
 # --------------------------------------------------------------------------- copies of scripts
