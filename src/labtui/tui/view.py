@@ -294,10 +294,12 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         live = live or (RunPhase.RUNNING if mine else None)
         if live in PENDING and RunPhase.UNKNOWN in phases:
             live = RunPhase.UNKNOWN  # it may run
-        if live is None and lines and max(lines, key=lambda line: line.run_id).phase is RunPhase.UNKNOWN:
+        last = max(lines, key=lambda line: line.run_id, default=None)
+        if live is None and last is not None and last.phase is RunPhase.UNKNOWN:
             live = RunPhase.UNKNOWN
         elif live is None and status != "done":
-            bad = {line.phase for line in self.failures(task_id, lines)}
+            needed, asked = self.failures(task_id, lines), self.state.cancelled_as_asked
+            bad = {line.phase for line in needed if line is last or not asked(line.run)}
             live = RunPhase.FAILED if RunPhase.FAILED in bad else next(iter(bad), None)
         alike = {line.word for line in mine if live in LIVE}
         said = alike.pop() if len(alike) == 1 else ""
