@@ -260,9 +260,9 @@ def test_the_queue_says_that_a_limit_comes_before_the_end(folder, capsys, comman
         times = {"elapsed_s": 93.0, "time_limit_s": 150.0, "start_time": now - 93}
         tight = observed("lt1", "7", JobPhase.RUNNING, now, **times)
         session._journal.change(*live_run("lt1", "10.5", 1, spec(epochs=20), "7", 3), tight)
-    assert "At this pace its time limit will end it in epochs 5 to 8" in command(["queue", "--offline"]).out
+    assert "its time limit will end it in epoch 5 of 20 or later." in command(["queue", "--offline"]).out
     (row,) = answer_of(capsys, "queue", "--offline")["runs"]
-    assert row["limit_warning"].endswith("of 20.") and row["job"]["time_limit_s"] == 150.0
+    assert row["limit_warning"].endswith("of 20 or later.") and row["job"]["time_limit_s"] == 150.0
     with open_session(folder.path, start=False) as session:
         waits = observed("lt1", "7", JobPhase.QUEUED, now, reason="Resources")
         session._journal.change(waits, lambda state: state.with_submission("lt1", cancelling=True))

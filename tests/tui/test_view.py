@@ -243,8 +243,9 @@ def test_the_time_left_goes_down_inside_an_epoch_and_is_at_most_what_the_job_has
     assert state_text(limited, limited.runs[1], ROLES, 21).plain.endswith("  0:04 to limit")
     assert state_text(limited, limited.runs[1], ROLES, 15).plain == "0:04 to limit", "no bar of few cells"
     past = replace(limited, now=NOW + 34)  # Slurm ends it a little later
-    assert (title_remark(past), words.live_reason(past)) == (" for 0:34", "Run 1 is past its time limit.")
-    for limit, warning in (102.0, ""), (100.5, "At this pace its time limit will end it in epoch 5 of 5."):
+    told = "Run 1 is past its time limit. Slurm may take a minute or more to end it."
+    assert (title_remark(past), words.live_reason(past)) == (" for 0:34", told)
+    for limit, warning in (102.0, ""), (100.5, "At this pace its time limit may end it in epoch 5 of 5."):
         runs = {1: in_epochs(*[NOW - 8] * 4)}  # its last epoch has a second left
         tight = replace(begun(start_time=NOW - 100, time_limit_s=limit).state, runs=runs)
         assert words.limit_warning(seen(tight).runs[1], seen(tight)) == warning
@@ -538,6 +539,12 @@ def test_a_cancelled_job_is_told_in_the_list_and_in_words():
     view = View(state=LabState(runs=made), edition=chapter)
     assert [line.run_id for line in view.failures("11.2", view.runs.values())] == [7], "8 has another batch"
     done = replace(own, run_id=1, outcome="completed", phase=RunPhase.DONE)
+    asked = {"lt1": replace(sent(JobPhase.FINISHED), cancelling=True, run_ids=(9,), runs=(spec(),))}
+    gone = replace(own, phase=RunPhase.CANCELLED, outcome="cancelled")
+    for number, word in ((8, "cancelled"), (10, "done")):  # beside it; how the newest ended
+        runs = {9: gone, number: replace(done, run_id=number, token="lt2", spec=larger)}
+        mine = LabState(runs=dict(sorted(runs.items())), submissions=asked)
+        assert seen(mine, task_id="", checks={"10.6": begun}).tasks[-1].word == word
     files = {"b": replace(sent(JobPhase.FINISHED), job_file="b.slurm")}
     mine = LabState(runs={1: done, 2: replace(own, run_id=2), 9: replace(own, token="b")}, submissions=files)
     assert [line.run_id for line in View(state=mine).failures("", seen(mine, task_id="").lines)] == [2, 9]

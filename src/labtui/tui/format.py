@@ -248,7 +248,7 @@ def live_reason(view: View, lines: Sequence[RunLine] | None = None) -> str:
     if first is None:
         return ""
     if first.left_s == 0 and first.to_limit:
-        return f"Run {first.run_id} is past its time limit."
+        return f"Run {first.run_id} is past its time limit. Slurm may take a minute or more to end it."
     if first.left_s:  # else it takes longer than was expected
         left = f"{'to its time limit' if first.to_limit else 'left'}{' on the practice clock' * bool(view.factor)}"
         return f"Run {first.run_id} has {clock_span(first.left_s)} {left}."
@@ -367,10 +367,13 @@ def limit_warning(line: RunLine, view: View) -> str:
     # The log does not tell the time between epochs: at most all that was no epoch so far, the start-up included.
     share = (job.ran_s(now) - passed) / max(1, done)
     slowest = max(seconds.value, share) if len(line.submission.run_ids) == 1 else seconds.value
-    first, last = (min(planned, done + 1 + int(left // pace)) for pace in (slowest, seconds.value))
-    sure = "will end it" if rest.lo > left else "may end it"
-    where = f"epoch {last}" if first == last else f"epochs {first} to {last}"
-    return f"At this pace its time limit {sure} in {where} of {planned}."
+    first = min(planned, done + 1 + int(left // slowest))
+    sure, later = "will" if rest.lo > left + SLACK_S else "may", " or later" * (first < planned)
+    return f"At this pace its time limit {sure} end it in epoch {first} of {planned}{later}."
+
+
+SLACK_S = 120.0
+"""Slurm looks at time limits twice a minute, then gives a job `KillWait` to end, and a site may allow more."""
 
 
 def last_epoch_end(line: RunLine, view: View, last: int) -> float | None:
