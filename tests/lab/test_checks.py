@@ -269,8 +269,8 @@ def test_a_repeat_makes_a_chart_stale_once_it_counts_whatever_the_time():
         (None, shown, "done"), ("completed", shown, "stale"),  # also while its job still runs
         ("completed", shown | {"99:3"}, "done"), ("completed", shown | {"99:2"}, "stale"),
     ):  # fmt: skip
-        again = replace(first, run_id=99, epochs=first.epochs[:3], outcome=outcome, phase=RunPhase.RUNNING)
-        state = replace(evidence.state, runs=evidence.state.runs | {99: again})
+        run = replace(first, run_id=99, epochs=first.epochs[:3], outcome=outcome, phase=RunPhase.RUNNING)
+        state = replace(evidence.state, runs=evidence.state.runs | {99: run})
         exports = tuple(replace(each, counted=exported, at=2e9) for each in evidence.exports)
         box = check("10.5", with_runs(replace(evidence, state=state, exports=exports), lambda run: run))
         assert box.status == status and ("older than run 99" in box.missing) is (status == "stale")

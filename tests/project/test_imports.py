@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from msgspec.structs import replace
 
 from labtui.commands.cli import COMMANDS
 from tests.tui.fed_session import lab_session, make_folder, open_session
@@ -47,23 +48,29 @@ def test_nothing_heavy_is_loaded_by(code, not_loaded):
     assert not loaded_after(code) & not_loaded
 
 
-def test_the_screens_are_painted_with_nothing_heavy(tmp_path):
-    session = open_session(make_folder(tmp_path / "lab").path)
+def test_the_thread_that_paints_loads_nothing_heavy_not_even_to_connect(tmp_path):
+    folder = make_folder(tmp_path / "lab")
+    folder.save_settings(replace(folder.settings(), host="127.0.0.1", port=9))
+    session = open_session(folder.path)
     lab_session(session)
     session.close()
     code = (
-        "import asyncio\n"
+        "import asyncio, sys, threading\n"
         "from labtui.session.session import Session\n"
         "from labtui.tui.app import LabApp\n"
+        "class Painter:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        assert name != 'paramiko' or threading.current_thread() is not threading.main_thread()\n"
+        "sys.meta_path.insert(0, Painter())\n"
         f"session = Session.open({str(tmp_path / 'lab')!r}, start=False)\n"
-        "session.start = lambda: None\n"
-        "app = LabApp(session, pane='task')\n"
         "async def main():\n"
-        "    async with app.run_test(size=(80, 24)) as pilot: await pilot.pause()\n"
+        "    async with asyncio.timeout(60), LabApp(session, pane='task').run_test(size=(80, 24)):\n"
+        "        while not session.state.connection.tried: await asyncio.sleep(0.01)\n"
         "asyncio.run(main())\n"
         "session.close()"
     )
-    assert not loaded_after(code) & ((HEAVY - {"textual"}) | {"scipy"})
+    loaded = loaded_after(code)
+    assert "paramiko" in loaded and not loaded & ((HEAVY - {"textual", "paramiko"}) | {"scipy"})
 
 
 def test_the_first_frame_loads_nothing_that_only_later_ones_need(tmp_path):

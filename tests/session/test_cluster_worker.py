@@ -53,8 +53,7 @@ def test_a_job_accepted_without_a_number_is_never_sent_again(open_bench):
     second = open_bench(first.cluster)
     second.online()
     second.run(600)
-    assert second.cluster.count("submit") == 1
-    assert only(second).status is SubmissionStatus.UNKNOWN
+    assert second.cluster.count("submit") == 1 and only(second).status is SubmissionStatus.UNKNOWN
     assert "went to the other cluster" in only(second).sentence and "not sent again" in only(second).sentence
     second.cluster.started[only(second).token] = "100"
     second.run(120, lambda: only(second).status is SubmissionStatus.ACCEPTED)
@@ -138,9 +137,8 @@ def test_a_wait_refusal_keeps_the_run_in_line(bench):
     bench.cluster.jobs["7"] = ScriptedJob("7", "somebody", "other", "/elsewhere", state="RUNNING")
     future = bench.session.submit(draft(qos="acc_training"))
     bench.run(40)
-    assert only(bench).status is SubmissionStatus.WAITING
+    assert only(bench).status is SubmissionStatus.WAITING and bench.session.state.problems == ()
     assert "accepts no further job" in only(bench).sentence
-    assert bench.session.state.problems == ()
     assert bench.session.state.runs[1].phase is RunPhase.WAITING
     bench.cluster.end("7")
     bench.run(120, future.done)
@@ -179,8 +177,7 @@ def test_a_job_that_the_queue_shows_as_another_is_looked_up_again(bench):
 def test_a_refused_login_is_never_tried_again_by_itself(bench, refusal):
     bench.cluster.fail("connect", refusal)
     bench.run(4000)
-    assert bench.cluster.count("connect") == 1
-    assert bench.session.state.connection.status == "needs-login"
+    assert (bench.cluster.count("connect"), bench.session.state.connection.status) == (1, "needs-login")
     bench.session.refresh()
     bench.run(5, lambda: bench.session.state.connection.status == "online")
     assert bench.cluster.count("connect") == 2
@@ -232,10 +229,7 @@ def test_ones_own_limit_in_every_state(bench):
     bench.cluster.start("100")
     bench.run(60, lambda: bench.session.state.runs[1].phase is RunPhase.STARTING)
     bench.settled(bench.session.end_after(1, 4))
-    assert [detail for verb, detail in bench.cluster.calls if verb == "end_after"] == [
-        ("100", 40),
-        ("100", 4),
-    ]
+    assert calls_of(bench, "end_after") == [("100", 40), ("100", 4)]
     assert [item.options[-1] for item in bench.session.state.submissions.values()] == ["--time=4", "--time=3"]
     bench.cluster.end("100", "TIMEOUT")
     bench.run(120, lambda: bench.cluster.options.get("101") is not None)
@@ -329,9 +323,7 @@ def test_a_job_of_another_program_is_seen_and_holds_the_slot(bench):
 
 
 def test_how_long_a_job_lasts_is_by_the_clusters_clock_whatever_ours_says():
-    waits = JobView(
-        job_id="7", name="by-hand", phase=JobPhase.QUEUED, submit_time=9_000.0, reason="JobHeldUser"
-    )
+    waits = JobView(job_id="7", name="mine", phase=JobPhase.QUEUED, submit_time=9e3, reason="JobHeldUser")
     times = {"phase": JobPhase.RUNNING, "submit_time": 9_000.0, "start_time": 9_900.0}
     runs = JobView(job_id="8", name="mine", comment="labtui:0123456789abcdef0123", **times)
     profile, read = load_profile("mn5"), LabState(other_jobs=(waits, runs), cluster_time=1e4)

@@ -31,13 +31,8 @@ def test_after_a_failure_the_same_again_and_not_before(bench):
     with pytest.raises(UsageError, match="not over"):
         retry_after(bench.session, 1)
     bench.session._journal.change(observed(token, "100", JobPhase.FINISHED), run_ended(1, "failed"))
-    refused = {
-        "status": SubmissionStatus.REFUSED,
-        "job": None,
-        "sentence": "It is refused.",
-        "hint": "Mend it.",
-    }
-    bench.session._journal.change(lambda state: state.with_submission(only(bench).token, **refused))
+    said = {"sentence": "It is refused.", "hint": "Mend it.", "status": SubmissionStatus.REFUSED}
+    bench.session._journal.change(lambda state: state.with_submission(only(bench).token, job=None, **said))
     again = "It is refused. Mend it. `labtui submit 10.5` takes another --partition, --qos or --account."
     assert retry_after(bench.session, 1).sentence == again
     (draft,) = retry_after(bench.session, 1).drafts
@@ -150,8 +145,7 @@ def test_after_out_of_memory_half_the_batch_unless_the_nodes_memory_was_used_up(
     found = Diagnosis(kind="host-memory", line=1, text="Killed", advice="More CPUs.")
     bench.session._journal.change(run_ended(1, "oom", (found,)))
     proposal = retry_after(bench.session, 1)
-    assert bench.session.state.runs[1].cause == "node memory"
-    assert proposal.drafts[0].runs == (before,)
+    assert bench.session.state.runs[1].cause == "node memory" and proposal.drafts[0].runs == (before,)
     assert "may run out of memory again. Raise --cpus-per-task, as memory comes" in proposal.sentence
     bench.session.profile = replace(bench.session.profile, cpus_per_node=80)
     bench.session._journal.change(lambda state: state.with_submission(only(bench).token, cpus=80))

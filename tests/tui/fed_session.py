@@ -85,9 +85,7 @@ def make_folder(path: Path, edition: str = "hpc4ai-ch10", *, practice: bool = Fa
     settings = Settings(edition=edition, profile="tests.toml", user="nct01001", account="nct_345")
     path.mkdir(parents=True, exist_ok=True)
     (path / "tests.toml").write_text(PROFILE.replace("generic", "practice") if practice else PROFILE)
-    return LabFolder.create(
-        path, settings, wanted=lambda name: not name.startswith(("pytorch/", "tensorflow/"))
-    )
+    return LabFolder.create(path, settings, wanted=lambda of: not of.startswith(("pytorch/", "tensorflow/")))
 
 
 def open_session(path: Path, *, start: bool = True) -> FedSession:

@@ -415,13 +415,8 @@ async def test_another_task_leaves_the_plan_and_what_is_answered_later_is_not_fo
         await press(pilot, "i", then=lambda: bool(session.requests))
         screen.query_one(TaskList).highlighted = 2
         await until(pilot, lambda: app.screen is app.main and app.view_model.task_id == "10.3")
-        for key, pane in (
-            ("l", "log"),
-            ("3", "charts"),
-            ("a", "answers"),
-            ("escape", "answers"),
-            ("t", "task"),
-        ):
+        opens = {"l": "log", "3": "charts", "a": "answers", "escape": "answers", "t": "task"}
+        for key, pane in opens.items():
             await open_plan(app, pilot)
             await press(pilot, key, then=lambda pane=pane: app.screen is app.main and app.main.pane == pane)
             assert key != "3" or app.main.query_one("#pane-charts").shown.name == "speedup"

@@ -123,8 +123,7 @@ def _timed(spec: RunSpec, program: Program, column: str, text: str) -> RunSpec:
 
 
 def _with_gpus(spec: RunSpec, text: str) -> RunSpec:
-    count = _whole_number(text, "number of GPUs", 1, 1024)
-    rate = spec.learning_rate
+    count, rate = _whole_number(text, "number of GPUs", 1, 1024), spec.learning_rate
     scaled = None if rate is None else round(rate / spec.n_gpus * count, 10)
     return replace(spec, n_gpus=count, batch_size=spec.per_gpu_batch * count, learning_rate=scaled)
 

@@ -149,11 +149,9 @@ class LogCopy:
         overlap = min(size, OVERLAP)
         data = files.peek(self.remote, size - overlap)
         grown = None if len(data) < overlap else self._append(size, data)
-        if grown is None:
-            return None
         if grown:
             self._modified = None
-        return CopyStep(grown=grown, behind=len(data) >= PEEK_BYTES)
+        return None if grown is None else CopyStep(grown=grown, behind=len(data) >= PEEK_BYTES)
 
     def _append(self, size: int, came: bytes | bytearray) -> int | None:
         """Append `came`, which begins with the end of the mirror; return the bytes added, or None if that differs.

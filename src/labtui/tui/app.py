@@ -130,9 +130,6 @@ class LabApp(SanitizedApp[int]):
         gc.freeze()  # modules and screens live as long as the program
         gc.set_threshold(COLLECT_AFTER)
         gc.enable()  # off since the start of the program, for a quicker first paint
-        with contextlib.suppress(LabError):  # the state says that it is offline, and why
-            self.session.start()
-        self.view_model.watch_logs(self.view)
         threading.Thread(target=self._follow_states, name="labtui-updates", daemon=True).start()
         if self.with_tour:
             from labtui.tui.screens.modals import show_tour
@@ -140,6 +137,11 @@ class LabApp(SanitizedApp[int]):
             show_tour(self)
         if (why := self.session.why_read_only) is not None:
             self.report(why)
+
+    def _connect(self) -> None:
+        with contextlib.suppress(LabError):  # the state says that it is offline, and why
+            self.session.start()
+        self.view_model.watch_logs(self.view)
 
     def notify(self, message: str, **options: Any) -> None:
         """Show a message as it is, never as markup."""
@@ -202,17 +204,16 @@ class LabApp(SanitizedApp[int]):
         return None if self.why_refused(self, action, parameters) else True
 
     def _follow_states(self) -> None:
-        """In a thread of its own: show new states, at most one every `REPAINT_EVERY_S`, and check the tasks.
+        """In a thread of its own: show new states, at most one every `REPAINT_EVERY_S`, and check the tasks."""
+        import labtui.session.cluster_worker  # noqa: F401 - it takes long, and a key must not wait for it
 
-        A check comes with each new phase of a run, so that counts and rows change in one repaint; else after a
-        pause.
-        """
+        self.call_later(self._connect)
         told, due = self.view_model.state, 0.0
         while not self._left.is_set():
             state = self.session.next_state(told, CHECK_EVERY_S)
             phases, before = ([run.phase for run in each.runs.values()] for each in (state, told))
             begun, checked = time.monotonic(), False
-            if phases != before or begun >= due:
+            if phases != before or begun >= due:  # counts and rows change at once
                 checked = self._check_tasks(state)
                 now = time.monotonic()
                 due = now + max(CHECK_EVERY_S, CHECK_PAUSE_FACTOR * (now - begun))

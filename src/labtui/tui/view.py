@@ -230,8 +230,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         lines, runs = self.lines, [line.run for line in self.lines]
         began = {run.run_id for run in runs if ended_by(run, runs) is None}
         told = [line.run_id for line in lines if line.run_id == self.chosen]
-        # As in the state, be they unknown by now.
-        for phases in (TRAINING, LIVE):
+        for phases in (TRAINING, LIVE):  # as in the state, be they unknown by now
             told = told or [run.run_id for run in runs if self.state.runs[run.run_id].phase in phases]
         needed = self.failures(self.task_id, lines) if self.task_id and self.checks else ()
         failed = [line.run_id for line in needed if line.phase is RunPhase.FAILED]
