@@ -251,7 +251,7 @@ def test_one_network_has_its_analysis_several_what_compares_them_and_what_says_n
     batches = [run(0, [9, 5], model="net 1", batch=batch) for batch in (64, 128)]
     for several, told in ((batches, "batch {}"), ([*batches, made[1]], "net 1, batch {}")):
         chart = by_key(catalogue(compute_results(several, images=50_000)))["cpu-images-per-second"]
-        assert [name for _, name in chart.x_ticks][:2] == [told.format(64), told.format(128)]
+        assert [chart.x_label, *dict(chart.x_ticks).values()][:3] == ["model", *map(told.format, (64, 128))]
     many = compute_results([*made, *(run(0, [9, 5], model=f"net {at}") for at in range(5, 8))])
     assert "epochs" in by_key(catalogue(many)) and "epochs" in by_key(lab_charts(many)), "as on the screen"
     learned = [run(0, [9, 5, 5], model="net 0", run_id=n, source=f"{n}.out") for n in (2, 9, 7)]

@@ -177,8 +177,7 @@ def test_a_run_has_its_own_row_beside_the_pooled_one():
     (pooled,) = results.rows
     assert pooled.runs == 2 and pooled.epoch_seconds is not None and pooled.epoch_seconds.value > 10
     rows = {one.run_id: row for one, row in own_rows(results)}
-    assert rows[1].epoch_seconds == Interval.exact(10.0) and rows[1].scatter is not None
-    assert rows[1].scatter.deviation == 0 and rows[1].runs == 1
+    assert (rows[1].epoch_seconds, rows[1].scatter.deviation, rows[1].runs) == (Interval.exact(10.0), 0, 1)
     assert (pooled.speedup.value, pooled.as_printed.speedup) == (1.0, 1.0), "it is its own baseline in both"
     assert rows[1].speedup.value == pytest.approx(pooled.epoch_seconds.value / 10), "against the mean"
     assert [rows[at].as_printed.speedup for at in (1, 2)] == [1.0, 0.83]

@@ -67,7 +67,6 @@ async def test_leaving_while_a_widget_is_made_is_no_error():
         for error in (NoMatches("its parts were not mounted"), widget.MountError("nor was it itself")):
             app._handle_exception(error)
     assert not app.return_code
-    app = themes.SanitizedApp[None]()
     with pytest.raises(NoMatches, match="a name is wrong"):
-        async with app.run_test():
+        async with (app := themes.SanitizedApp[None]()).run_test():
             app._handle_exception(NoMatches("a name is wrong"))

@@ -155,7 +155,7 @@ def cpu_charts(rows: Sequence[ResultRow]) -> Iterable[ChartSpec]:
     found = [row for row in rows if row.n_gpus == 0 and row.throughput is not None and not row.contradicted]
     if len({row.configuration.unit for row in found}) == 1 < len(found):
         names = tell_rows_apart(found, [row.name for row in found])
-        told = {"key": "cpu-images-per-second", "title": "Throughput on the CPU", "x_label": "training"}
+        told = {"key": "cpu-images-per-second", "title": "Throughput on the CPU", "x_label": "model"}
         yield _named_bars("cpu-gpu-throughput", found, specs.tell_apart(names), **told)
 
 

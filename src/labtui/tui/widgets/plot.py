@@ -240,9 +240,8 @@ class _Drawing:
     def _draw_lines(self, order: Sequence[int]) -> None:
         """Draw braille lines through the marks, dotted to a live point; of a few, those on one cell take turns.
 
-        Those of other panels are grey, below all others; they have negative places. A law below a line is seen, too.
+        Those of other panels are grey, below all others; they have negative places. A curve below a line is seen, too.
         """
-        laws = any(each.law for each in self.formulas)
         for at in (*range(-len(self.others), 0), *order):
             pieces = specs.line_pieces(self.spec, self.others[at] if at < 0 else self.measured[at])
             for before, after in (pair for piece in pieces for pair in pairwise(piece)):
@@ -255,7 +254,7 @@ class _Drawing:
             mine = [at for at in there if at >= 0] or [*there]
             turn = 0 if specs.is_crowded(self.spec) else column // 3 % len(mine)
             at = mine[-1 - turn]
-            if column // 3 % 3 or not laws or self.grid.free(column, row, 1, 0):
+            if column // 3 % 3 or self.grid.free(column, row, 1, 0):
                 self.grid.put(column, row, there[at], self._look(at)[1] if at >= 0 else self.look.axis)
 
     def _draw_marks(self, at: int) -> None:
