@@ -30,8 +30,7 @@ def test_floods_on_both_streams_and_one_without_end(line):
     floods = "head -c 3000000 /dev/zero >&2; head -c 3000000 /dev/zero; head -c 9 /dev/zero >&2"
     result = line.run(f"{floods}; exit 5")
     assert (len(result.stdout), len(result.stderr), result.status) == (3000000, 3000009, 5)
-    result = line.run("yes")
-    assert result.status is None and line.run("echo still here").out == "still here\n"
+    assert line.run("yes").status is None and line.run("echo still here").out == "still here\n"
 
 
 def test_a_deadline_leaves_the_status_unknown(line):

@@ -42,8 +42,7 @@ def test_three_runs_go_through_the_waiting_line(lab, cluster):
     starts = sorted((run["job"]["start_time"], run["job"]["end_time"]) for run in queue)
     assert all(earlier[1] <= later[0] for earlier, later in itertools.pairwise(starts))
     assert check_mirrors(cluster, lab.folder, ("out", "err")) > 0
-    rows = lab.json("results")["rows"]
-    assert [row["n_gpus"] for row in rows] == [1, 2, 4]
+    assert [row["n_gpus"] for row in lab.json("results")["rows"]] == [1, 2, 4]
 
 
 def test_a_failed_run_is_a_no_with_its_reason(lab):

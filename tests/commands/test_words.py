@@ -170,8 +170,7 @@ def completion(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_every_command_is_in_it(shell, capsys):
-    text = completion(shell, capsys)
-    assert all(name in text for name in COMMANDS)
+    assert all(name in completion(shell, capsys) for name in COMMANDS)
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")

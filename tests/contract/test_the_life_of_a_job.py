@@ -125,8 +125,7 @@ def test_finished_jobs(jobs):
 
 def test_time_limit(jobs, limited_job):
     """The last test of this folder: the minute is over by then."""
-    row = jobs.wait_for(limited_job, "TIMEOUT", deadline_s=800)
-    assert row["%r"] == "TimeLimit"
+    assert jobs.wait_for(limited_job, "TIMEOUT", deadline_s=800)["%r"] == "TimeLimit"
     kept = jobs.wait_for_accounting(limited_job)
     assert (kept["State"], kept["ExitCode"], kept["Comment"]) == ("TIMEOUT", "0:0", "labtui:limited")
     assert kept["TimelimitRaw"] == "1" and int(kept["ElapsedRaw"]) >= 60

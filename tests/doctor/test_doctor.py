@@ -203,8 +203,7 @@ def doctor_checks(
     """The doctor's exit status, and its checks by key."""
     options = [*student.options, f"--port={port or student.port}", "--json", *more]
     status = main(["doctor", "--cluster", "mn5", *options])
-    report = json.loads(capsys.readouterr().out)
-    return status, {check["key"]: check for check in report["checks"]}
+    return status, {check["key"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
 
 
 @pytest.mark.cluster

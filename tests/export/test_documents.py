@@ -351,8 +351,7 @@ def test_text_from_outside_is_text_in_every_format(tmp_path):
     lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", answer="\n\n".join((*PAYLOADS, "x" * 6_000)))
     contents = lab.contents()
     group = "".join(mark for mark in " ".join(PAYLOADS) if mark.isprintable())  # lab.toml takes no other
-    contents = replace(contents, settings=replace(contents.settings, group=group))
-    document = hand_in(contents)
+    document = hand_in(replace(contents, settings=replace(contents.settings, group=group)))
     tuned = {"tuning": (("mixed_precision", "=1+1"),)}
     sizes = [(name, n) for name in PAYLOADS for n in (1, 2, 4)]
     results = compute_results(measured_run(n, [9, 12 / n], model=name, **tuned) for name, n in sizes)

@@ -118,8 +118,7 @@ def test_odd_settings_of_a_received_folder_are_a_sentence(case, tmp_path):
     (tmp_path / "zero.toml").symlink_to("/dev/zero")
     with (tmp_path / "sparse.toml").open("wb") as file:
         file.truncate(1 << 40)
-    text = SETTINGS.replace(old, new.replace("PLACE", str(tmp_path)))
-    (tmp_path / "lab.toml").write_text(text)
+    (tmp_path / "lab.toml").write_text(SETTINGS.replace(old, new.replace("PLACE", str(tmp_path))))
     with pytest.raises(LabError) as caught:
         settings = read_settings(tmp_path / "lab.toml")
         load_profile(settings.profile, tmp_path)

@@ -139,8 +139,7 @@ def written(folder: Path, text: str) -> Path:
 
 @pytest.mark.parametrize("name", [*LOGS, *sorted(path.name for path in PUBLISHED.glob("*.out"))])
 def test_both_tell_the_same_numbers(name, tmp_path):
-    path = written(tmp_path, LOGS[name]) if name in LOGS else PUBLISHED / name
-    parsed, from_both = both(path)
+    parsed, from_both = both(written(tmp_path, LOGS[name]) if name in LOGS else PUBLISHED / name)
     rows = [row for row in from_both["rows"] if row["runs"] == 1]
     assert len(rows) == len(parsed["runs"]), "each log here has runs of different sizes"
     for run in parsed["runs"]:

@@ -64,8 +64,7 @@ def test_what_a_killed_process_copied_is_read_by_the_next_ones(bench, open_bench
     bench.run(10, lambda: epochs(bench) == [1])
     bench.session.close()
     bench.cluster.end("100")
-    path = bench.session.log_path(token, "out")
-    path.write_bytes(long_log())
+    bench.session.log_path(token, "out").write_bytes(long_log())
     monkeypatch.setattr(mirrors, "AT_ONCE_BYTES", at_once)
     second = open_bench(bench.cluster)
     assert epochs(second) == ([1] if at_once == PIECE else [1, 2, 3, 4, 5]), "as before until all is read"

@@ -92,8 +92,7 @@ def test_a_data_file_is_stored_once_and_the_write_ahead_log_is_small_again(tmp_p
 
 @given(st.integers(0, 400), st.integers(0, 255))
 def test_a_byte_that_turned_is_no_row(place, byte):
-    text = with_checksum(stored_form(after(planned()).submissions["lt01"]))
-    data = bytearray(text.encode())
+    data = bytearray(with_checksum(stored_form(after(planned()).submissions["lt01"])).encode())
     at = place % len(data)
     changed, data[at] = data[at] != byte, byte
     if not changed:

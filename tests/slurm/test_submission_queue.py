@@ -6,6 +6,8 @@ from labtui.domain.model import JobPhase, RunSpec, SubmissionStatus
 from labtui.domain.profile import Profile, Queue
 from labtui.domain.state import Change, ConnectionState, submission_queue
 from labtui.slurm.states import sendable, waiting_reason
+from labtui.tui.format import waiting_text
+from labtui.tui.view import View
 from tests import changes
 from tests.changes import after
 
@@ -50,6 +52,8 @@ def test_the_oldest_goes_first_and_a_queue_for_one_is_shut_until_evidence_says_i
     done = lab.with_runs([replace(lab.runs[1], outcome="completed")])
     assert waiting_reason(done, PROFILE, waits).endswith("sent when the job of run 1 has left the queue.")
     third = planned(3, "one")(lab)
+    told = waiting_text(View(state=third, profile=PROFILE))
+    assert told == "Runs 2, 3 wait. one takes one job per user; the next job is sent when run 1 ends."
     why = waiting_reason(third, PROFILE, third.submissions["t3"])
     assert why.endswith("when run 2 ends."), "it goes before"
     cut = replace(lab, connection=ConnectionState(sentence="It is cut."))

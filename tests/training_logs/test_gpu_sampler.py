@@ -38,8 +38,7 @@ def test_the_gpus_of_several_nodes_are_numbered_through_and_named():
     text += "".join(f"{node}, {line(second, gpu, busy)}" for second in (0, 2) for node, gpu, busy in rows)
     samples = read_samples(text.encode())
     assert {sample.name: sample.index for sample in samples}["node2 · GPU 1"] == 3
-    chart = job_gpu_chart(samples)
-    named = [(series.name, series.group) for series in chart.series]
+    named = [(series.name, series.group) for series in job_gpu_chart(samples).series]
     assert named[1:3] == [("node1 · GPU 1", "node1"), ("node2 · GPU 0", "node2")], "a panel for each node"
 
 

@@ -15,6 +15,7 @@ import pytest
 from msgspec.structs import replace
 from textual import events, widgets
 from textual.command import CommandPalette
+from textual.content import Content
 
 from labtui.cluster.target import LoginQuestion
 from labtui.doctor.checks import Check, make
@@ -183,6 +184,11 @@ async def test_help_and_palette(filled_session, monkeypatch):
             assert [each.text.split()[0] for each in sorted(hits, reverse=True)] == named.split(), "by name"
         await press(pilot, *"qq", then=lambda: "No matches found" in text_of(app))
         await press(pilot, *["backspace"] * 2, *"speedup", "enter", then=lambda: app.main.pane == "charts")
+        entries = [(f"{'Task 1':40}[/bold]", "", app.exit, True)]  # a title is no markup
+        monkeypatch.setattr(app, "get_system_commands", lambda _: entries)
+        actions = Actions(app.main)
+        hits = [each async for each in actions.discover()] + [each async for each in actions.search("ask")]
+        assert [Content.from_markup(hit.prompt).plain[40:] for hit in hits] == ["[/bold]"] * 2
 
 
 async def test_answers_are_stored_and_never_written_over(filled_session):
@@ -192,11 +198,9 @@ async def test_answers_are_stored_and_never_written_over(filled_session):
         await pilot.press("enter")
         assert not path.exists()
         editor = app.main.query_one("#answer-text", widgets.TextArea)
-        await pilot.press(*"Ours")
-        assert "not stored yet" in text_of(app)
+        await press(pilot, *"Ours", then=lambda: "not stored yet" in text_of(app))
         await press(pilot, "escape", then=lambda: path.exists() and "Ours" in path.read_text())
-        changed = path.read_text().replace("Ours", "from another editor")
-        path.write_text(changed)
+        path.write_text(path.read_text().replace("Ours", "from another editor"))
         app.repaint()
         await until(pilot, lambda: "from another editor" in text_of(app))
         await press(pilot, "enter", then=lambda: editor.text == "from another editor")

@@ -49,9 +49,9 @@ async def test_an_own_job_file_is_the_next_job_form_and_is_sent_as_it_is(session
         (draft,) = screen.plan.drafts
         assert (draft.form, draft.job_file, draft.task_id) == ("own", "mine.slurm", "10.5")
         assert screen.plan.previews[0].script == TOLD
-        await pilot.press("enter")  # the file says what it trains on: it is changed there
-        await until(pilot, lambda: "It comes from your job file" in text_of(app))
-        assert app.screen is screen
+        await pilot.press("right", "enter")  # the file says what it trains on: it is changed there
+        await until(pilot, lambda: "It comes from your job file: e edits it." in text_of(app))
+        assert app.screen is screen and "--model" not in text_of(app)
         await press(pilot, "s", then=lambda: len(session.requests) == 1)
         assert session.requests[0][1] == (draft, None)
 

@@ -219,7 +219,8 @@ def waiting_text(view: View) -> str:
     if not waiting or view.loading:
         return ""
     numbers = tuple(sorted(run_id for each in waiting for run_id in each.run_ids))
-    return waits_for(view, replace(waiting[0], run_ids=numbers))
+    told = waits_for(view, replace(waiting[0], run_ids=numbers))
+    return told.replace("; sent when", "; the next job is sent when") if waiting[1:] else told
 
 
 def waits_for(view: View, submission: SubmissionState) -> str:

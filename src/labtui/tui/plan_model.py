@@ -188,7 +188,8 @@ class Plan:
             UsageError: the cell cannot be changed.
         """
         if self.is_own(self.rows[row]) and (self.job_file is not None or column not in ("in", "limit")):
-            raise UsageError("It comes from your job file: e edits it; `submit FILE --model` names it.")
+            named = " `submit FILE --model` names it." if column == "model" else ""
+            raise UsageError(f"It comes from your job file: e edits it.{named}")
         if column == "in":
             return ""
         if column not in WORDS:

@@ -14,6 +14,7 @@ from textual.app import ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits
 from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
 from textual.screen import ModalScreen, Screen, ScreenResultType
 from textual.widgets import Button, Footer, Input, Static
 
@@ -276,7 +277,7 @@ class Actions(system_commands.SystemCommandsProvider):
 
     async def discover(self) -> Hits:
         for name, _, run, _ in self.app.get_system_commands(self.screen):
-            yield DiscoveryHit(name, run)
+            yield DiscoveryHit(Content(name), run)  # a title is never markup
 
     async def search(self, query: str) -> Hits:
         """Those whose name matches, then those whose line or description has the words."""
@@ -284,7 +285,7 @@ class Actions(system_commands.SystemCommandsProvider):
         for name, told, run, _ in self.app.get_system_commands(self.screen):
             has_words = query.casefold() in f"{name} {told}".casefold()
             if score := matcher.match(name[:NAME_CELLS].rstrip()) or has_words:
-                yield Hit(score, matcher.highlight(name), run)
+                yield Hit(score, matcher.highlight(name[:NAME_CELLS]) + name[NAME_CELLS:], run)
 
 
 def palette(app: LabApp, screen: Screen[Any]) -> Iterator[SystemCommand]:
