@@ -8,7 +8,7 @@ import pytest
 
 from labtui.commands.cli import main
 from labtui.session.folder import LabFolder
-from labtui.session.settings import with_changes
+from labtui.session.settings import forget_trust, with_changes
 from tests.commands.conftest import answer_of
 from tests.real_cluster import Student
 
@@ -27,6 +27,7 @@ PRINTED_TASKS = {
     "lab5-ResNet50_seq.CPU": "10.3", "lab5-ResNet50_seq.GPU": "10.4", "chapter10-ResNet50": "10.5",
 }  # fmt: skip
 """Those that are run: the others of `PRINTED` are the same jobs in another document."""
+DASHES = "#!/bin/bash\npython ResNet50.py \u2013epochs 3\n"
 BROKEN = JOB.replace("#SBATCH --time", "#SBATCH -- nodes=1\n#SBATCH \u2014time")
 
 
@@ -57,7 +58,7 @@ def test_a_good_file_is_a_yes_and_a_broken_one_a_no(folder, capsys, command):
     assert "job.slurm:7: error: " in shown.out and "[lone-dashes]" in shown.out and "error" in shown.err
 
 
-def test_the_lab_folder_of_a_file_elsewhere_is_named_and_so_is_a_file(folder, tmp_path, monkeypatch, capsys):
+def test_what_cannot_be_checked_is_named(folder, tmp_path, monkeypatch, capsys, command):
     (tmp_path / "job.slurm").write_text(JOB.replace("train.py", "ResNet50.py"))
     monkeypatch.chdir(tmp_path)
     main(["lint", "job.slurm"])
@@ -70,6 +71,11 @@ def test_the_lab_folder_of_a_file_elsewhere_is_named_and_so_is_a_file(folder, tm
     (tmp_path / "my.toml").write_text('[lab]\nedition = "x"\n')
     assert main(["lint", "my.toml"]) == 1 and capsys.readouterr().out.count("\n") == 1, "it is no job script"
     assert main(["lint", "--rules"]) == 0 and "lone-dashes" in capsys.readouterr().out
+    Path("data.slurm").write_bytes(bytes(3_000_000))
+    not_read = {"none.slurm": "No such", "data.slurm": "it is larger", os.devnull: "it is not a regular"}
+    for name, says in not_read.items():
+        assert re.search(rf"cannot be read: {says}.*\n  hint: Check", command(["lint", name], 2).err)
+    assert "not allowed with" in command(["lint", "x", "--diff", "--json"], 2).err
 
 
 def test_what_stands_on_the_command_line_of_sbatch_counts(folder, capsys):
@@ -108,7 +114,10 @@ def test_a_difference_is_shown_and_only_fix_changes_the_file(folder, capsys, com
     assert "+#SBATCH --time=00:20:00" in capsys.readouterr().out and path.read_text() == before
     assert "changed" in command(["lint", "job.slurm", "--fix"]).err and path.read_text() == JOB
     path.write_text(JOB.replace("train.py", "none.py"))
-    assert "unchanged, as no finding has a fix" in command(["lint", "job.slurm", "--fix"], 1).err
+    assert (
+        "unchanged, as no finding in its own files has a fix"
+        in command(["lint", "job.slurm", "--fix"], 1).err
+    )
     assert "Nothing was submitted. Correct this, or" in command(["submit", "job.slurm"], 1).err
 
 
@@ -139,12 +148,42 @@ def test_what_bash_cannot_read_is_named_and_a_folder_that_exists_is_seen(tmp_pat
     assert not {each["rule"] for each in found(capsys, code=0)} & {"bash-syntax", "output-folder"}
 
 
-def test_lint_of_a_file_that_is_no_script(folder, command):
-    Path("data.slurm").write_bytes(bytes(3_000_000))
-    not_read = {"none.slurm": "No such", "data.slurm": "it is larger", os.devnull: "it is not a regular"}
-    for name, says in not_read.items():
-        assert re.search(rf"cannot be read: {says}.*\n  hint: Check", command(["lint", name], 2).err)
-    assert "not allowed with" in command(["lint", "x", "--diff", "--json"], 2).err
+@pytest.mark.parametrize("case", ["beside", "link", "received", "elsewhere"])
+def test_a_fix_changes_the_file_that_was_checked_or_none(folder, tmp_path, command, case):
+    """A script of the lab folder is not the file of its name beside the job file."""
+    place = tmp_path if case == "elsewhere" else folder.path
+    helper, mine, beside = folder.scripts / "helper.sh", tmp_path / "mine.sh", place / "helper.sh"
+    job = place / "job.slurm"
+    job.write_text(JOB.replace("python train.py", "bash scripts/helper.sh\npython train.py"))
+    helper.write_text(DASHES)
+    helper.chmod(0o750)
+    mine.write_text("mine\n")
+    (beside.symlink_to if case == "link" else beside.hardlink_to)(mine)
+    assert command(["lint", str(job)], 1).out.count("scripts/helper.sh:2: error: Word processors") == 1
+    if case == "received":
+        forget_trust(folder.path)
+        assert "is not trusted: it can only be read" in command(["lint", "--fix", str(job)], 2).err
+        assert helper.read_text() == DASHES
+    said = command(["lint", "--fix", "--trust", str(job)], int(case == "elsewhere")).err
+    changed = "scripts/helper.sh: changed" in said, helper.read_text() != DASHES
+    assert changed == (case != "elsewhere",) * 2 and helper.stat().st_mode & 0o777 == 0o750
+    assert mine.read_text() == "mine\n" and beside.samefile(mine)
+
+
+def test_no_fix_through_a_link_and_no_profile_outside_a_stranger_s_folder(folder, tmp_path, command):
+    real = tmp_path / "real.slurm"
+    for path, text in ((real, BROKEN + "bash helper.sh\n"), (tmp_path / "helper.sh", DASHES)):
+        path.write_text(text)
+    Path("job.slurm").symlink_to(real)
+    assert f"Name the file that it points to: {real}" in command(["lint", "--fix", "job.slurm"], 2).err
+    assert f"{tmp_path}/helper.sh:2: error" in command(["lint", "job.slurm"], 1).out
+    assert (real.read_text(), real.with_name("helper.sh").read_text()) == (
+        BROKEN + "bash helper.sh\n",
+        DASHES,
+    )
+    folder.settings_path.write_text(folder.settings_path.read_text().replace('"mn5"', f'"{real}"'))
+    forget_trust(folder.path)
+    assert "not trusted and names a file outside it" in command(["lint", "train.py"], 2).err
 
 
 def test_errors_are_overridden_with_a_reason_which_is_kept(folder, capsys, command):

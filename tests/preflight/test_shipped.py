@@ -1,10 +1,7 @@
 """What comes with labtui has no finding: every kind of planned job of every edition, on every profile."""
 
-from functools import cache
-
 import pytest
 
-from labtui.lab.edition import Edition
 from labtui.lab.expected_time import time_and_cost
 from labtui.lab.plan import PlanOverrides, task_drafts
 from labtui.session.folder import list_remote, read_remote, read_template
@@ -14,11 +11,7 @@ from labtui.slurm.job_script import JobContext, job_script
 from tests.preflight.cases import preflight
 
 FILES = {name: read_remote(name) for name in list_remote()}
-
-
-@cache
-def editions() -> list[Edition]:
-    return [load_edition(entry.id) for entry in list_editions()]
+EDITIONS = [load_edition(entry.id) for entry in list_editions()]
 
 
 @pytest.mark.parametrize(("profile_id", "form"), [
@@ -29,7 +22,7 @@ def test_shipped_templates_and_scripts_are_clean(profile_id, form):
     account = "nct_345" if profile.account_pattern else ""
     assert preflight(FILES, None, profile, account) == (), "the scripts by themselves"
     kinds = set()
-    for edition in editions():
+    for edition in EDITIONS:
         for task in edition.tasks:
             made = {own: FILES[name] + b"# changed\n" for name, own in task.copies_to_start}
             context = JobContext(token="lt0", edition=edition.id, practice=False, user="u1")

@@ -1,15 +1,17 @@
 """Job files on the command line: `labtui lint`, and the options and previews that `labtui submit` shares with it."""
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from os.path import relpath
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
+from labtui.cluster.local_files import write_inside
 from labtui.commands import options
-from labtui.commands.terminal import fields_of, folder_here, print_json, print_line, say
-from labtui.domain.errors import failure
+from labtui.commands.terminal import fields_of, folder_here, print_json, print_line, require_trust, say
+from labtui.domain.errors import failure, os_errors
 from labtui.domain.model import SubmissionDraft, plural
 from labtui.domain.terminal_text import range_text
 from labtui.domain.tuning import tuning_words
@@ -18,7 +20,7 @@ from labtui.preflight.findings import Finding, preview_fix
 from labtui.results.cost import hours_text
 from labtui.session import own_jobs, preview
 from labtui.session.folder import SHELL_SUFFIXES, LabFolder
-from labtui.session.settings import Settings, load_profile
+from labtui.session.settings import Settings, load_named, load_profile
 from labtui.slurm.batch_script import read_script
 from labtui.slurm.values import number
 
@@ -106,7 +108,7 @@ def lint_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the files, the cluster they are meant for, and what to do with the findings."""
     parser.add_argument("files", nargs="*", metavar="FILE", help="job files, or training scripts")
     parser.add_argument("--cluster", metavar="PROFILE", help="the cluster (default: the lab folder's)")
-    parser.add_argument("--folder", metavar="DIR", help="the lab folder (default: here or above)")
+    options.add_folder(parser)
     parser.add_argument("--account", default="", help="account given to sbatch")
     parser.add_argument("--qos", default="", help="QoS given to sbatch")
     parser.add_argument("--time", type=options.count, metavar="MINUTES", help="time limit given to sbatch")
@@ -133,24 +135,23 @@ def run_lint(args: argparse.Namespace) -> int:
     if not args.cluster and None in folders.values():
         say("There is no lab folder here, so no site's rules are checked (--cluster names a site).")
     rows: list[dict[str, Any]] = []
-    every: list[Finding] = []
     for name, folder in folders.items():
-        context = _context(Path(name), folder, args)
-        findings = preflight(context)
-        if args.diff:
-            for found in findings:
-                if found.fix is not None and found.fix.file in context.sent:
-                    print(preview_fix(context.files[found.fix.file], found.fix))
-        elif args.fix:
-            findings = _apply_fixes(Path(name), context, findings)
-        every += findings
+        path = Path(name).resolve() if Path(name).is_symlink() else Path(name)
+        if args.fix and not args.diff:
+            if path != Path(name):
+                raise failure("fix-link", file=name, target=path)
+            _apply_fixes(path, folder, args)
+        context, places, findings = _check(path, folder, args)
+        for fix in (each.fix for each in findings if args.diff and each.fix and each.fix.file in places):
+            print(preview_fix(context.files[fix.file], replace(fix, file=places[fix.file])))
         site = context.profile.id
         rows.append({"path": name, "cluster": site, "findings": list(map(finding_json, findings))})
         for found in () if args.json else findings:
-            print_line(finding_line(found, Path(name).parent))
+            print_line(finding_line(found, path.parent))
             if found.fix is not None:
                 print_line(f"    fix: {found.fix.title}")
-    errors = sum(found.severity == "error" for found in every)
+    every = [found["severity"] for row in rows for found in row["findings"]]
+    errors = every.count("error")
     if args.json:
         print_json({"cluster": site, "files": rows})
     else:
@@ -158,39 +159,59 @@ def run_lint(args: argparse.Namespace) -> int:
     return 1 if errors else 0
 
 
-def _context(path: Path, folder: LabFolder | None, args: argparse.Namespace) -> ScriptContext:
-    """What is known about one file: with a lab folder, what submitting it there would add."""
-    settings = folder.settings() if folder else Settings(edition="", profile="slurm")
-    profile = load_profile(args.cluster or settings.profile, folder.path if folder else Path.cwd())
-    if not args.cluster:
-        places = {"container": settings.container, "data_dir": settings.data_dir}
-        profile = replace(profile, **{key: place for key, place in places.items() if place})
-    files = own_jobs.with_files_beside(path)
+_Checked = tuple[ScriptContext, dict[str, str], Collection[Finding]]
+
+
+def _check(path: Path, folder: LabFolder | None, args: argparse.Namespace) -> _Checked:
+    """What is known about one file, where each file checked with it lies, and the findings; no file's come twice.
+
+    With a lab folder, as if it was submitted there. A place is relative to the file's folder, or absolute for the
+    scripts of a lab folder that it does not lie in.
+    """
+    if args.cluster or folder is None:
+        settings = folder.settings() if folder else Settings(edition="", profile="slurm")
+        profile = load_profile(args.cluster or settings.profile, folder.path if folder else Path.cwd())
+    else:
+        settings, profile = load_named(folder.path)
+        own = {key: place for key in ("container", "data_dir") if (place := getattr(settings, key))}
+        profile = replace(profile, **own)
+    root, files = path.resolve().parent, own_jobs.with_files_beside(path)
     main, given = path.name if path.suffix != ".py" else "", sbatch_options(args)
+    where = {name: name for name in files}
     if folder:  # a job file is sent together with scripts/, and its folders are made on the cluster
         files = {**folder.script_files(), **files}
+        base = Path(relpath(folder.scripts, root)) if root.is_relative_to(folder.path) else folder.scripts
+        where = {name: (base / name).as_posix() for name in files} | where
     if folder and main:
         text = files[main].decode("utf-8", "replace")
         given = own_jobs.complete_options(read_script(main, text, given), profile, settings)
-    return ScriptContext(
+    context = ScriptContext(
         files, None, profile, profile.account_of(settings.account), (settings.qos, settings.partition),
-        remote={item.name: True for item in path.resolve().parent.iterdir() if item.is_dir()},
+        remote={item.name: True for item in root.iterdir() if item.is_dir()},
         main=main, given=given, bash_errors=preview.bash_errors(files, main), makes_folders=folder is not None,
     )  # fmt: skip
+    placed = (replace(each, file=where.get(each.file, each.file)) for each in preflight(context))
+    return context, where, {each.key: each for each in placed}.values()
 
 
-def _apply_fixes(path: Path, context: ScriptContext, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """Write the files with the fixes applied; return the findings that remain."""
+def _apply_fixes(path: Path, folder: LabFolder | None, args: argparse.Namespace) -> None:
+    """Write the files beside `path`, and the scripts of its lab folder, with the fixes applied.
+
+    Raises:
+        NotTrusted: one of them lies in a lab folder that is not trusted.
+    """
     for times in range(MAX_FIX_ROUNDS):
+        context, places, findings = _check(path, folder, args)
         files = fix_all(context.sent, findings)
-        if files == context.sent:
+        ours = [n for n in files if files[n] != context.sent[n] and not Path(places[n]).is_absolute()]
+        if not ours:
             if not times:
-                say(f"{path}: unchanged, as no finding has a fix")
+                say(f"{path}: unchanged, as no finding in its own files has a fix")
             break
-        for name, data in files.items():
-            if data != context.sent[name] and (path.parent / name).is_file():
-                (path.parent / name).write_bytes(data)
-        say(f"{path}: changed")
-        context = replace(context, sent=files, bash_errors=preview.bash_errors(files, context.main))
-        findings = preflight(context)
-    return findings
+        for name in ours:
+            real = (path.parent / places[name]).resolve()
+            if (lab := folder_here(None, real.parent)) is not None:
+                require_trust(lab.path, args)
+            with os_errors("cannot-write", path=real):
+                write_inside(real.parent, real.name, files[name], real.stat().st_mode & 0o777)
+            say(f"{path.parent / places[name]}: changed")

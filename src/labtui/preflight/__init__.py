@@ -5,7 +5,7 @@ A finding names file, line and effect, and where possible has a fix: an edit of 
 the student wants it. Nothing here reads files or asks a cluster; callers pass in what the cluster said.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from labtui.preflight import directives, files, launch, pasted
 from labtui.preflight.files import paths_to_ask
@@ -21,8 +21,8 @@ def preflight(context: ScriptContext) -> tuple[Finding, ...]:
 
     Never raises, whatever the files contain.
     """
-    findings = (finding for rule in RULES.values() for finding in rule.findings(context))
-    once = list(dict.fromkeys(findings))  # a command in a loop is found in each iteration
+    # a command in a loop is found in each iteration
+    once = list(dict.fromkeys(found for rule in RULES.values() for found in rule.findings(context)))
     # a pasted character is the reason for a syntax error in the same file
     named = {f.file for f in once if f.rule in {pasted.PASTED, "broken-command", "crlf"}}
     # of a file that is no job script nothing else matters
@@ -32,13 +32,12 @@ def preflight(context: ScriptContext) -> tuple[Finding, ...]:
     return tuple(sorted(kept, key=lambda f: (f.severity != "error", f.file, f.line, f.rule)))
 
 
-def fix_all(files: Mapping[str, bytes], findings: tuple[Finding, ...]) -> dict[str, bytes]:
+def fix_all(files: Mapping[str, bytes], findings: Iterable[Finding]) -> dict[str, bytes]:
     """The files with all fixes applied in order, except those that no longer fit after earlier ones."""
     changed = dict(files)
-    for finding in findings:
-        if finding.fix is not None and finding.fix.file in changed:
-            text = changed[finding.fix.file].decode("utf-8", "surrogateescape")
-            changed[finding.fix.file] = apply_fix(text, finding.fix).encode("utf-8", "surrogateescape")
+    for fix in (each.fix for each in findings if each.fix is not None and each.fix.file in changed):
+        text = changed[fix.file].decode("utf-8", "surrogateescape")
+        changed[fix.file] = apply_fix(text, fix).encode("utf-8", "surrogateescape")
     return changed
 
 
