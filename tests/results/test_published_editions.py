@@ -13,8 +13,9 @@ from labtui.results import numbers, report
 from labtui.results.compute import compute_results
 from labtui.results.cost import RunUtilization
 from labtui.results.measured import MeasuredRun, measured_from_reports
+from labtui.results.messages import fit_sentences
 from labtui.results.rows import Results, rename_models
-from labtui.results.scaling_charts import tuned_charts
+from labtui.results.scaling_charts import law_charts, tuned_charts
 from labtui.session.labs import load_edition
 from labtui.training_logs.reader import parse_log
 from tests.lab.proof import published_rows
@@ -122,7 +123,8 @@ def runs_of(table: dict[str, Any]) -> tuple[MeasuredRun, ...]:
 
 @pytest.mark.parametrize("table", CHAPTER12["tables"], ids=lambda table: table["id"])
 def test_what_follows_from_the_rates(table):
-    rows = compute_results(runs_of(table)).rows
+    results = compute_results(runs_of(table))
+    rows, far = results.rows, {"micro-224": "9.2", "tiny-224": "4.4"}[table["data_set"]]
     assert [row.n_gpus for row in rows] == table["gpus"]
     for place, row in enumerate(rows):
         name = f"{table['data_set']} {{}} {row.n_gpus}"
@@ -135,6 +137,8 @@ def test_what_follows_from_the_rates(table):
         more = row.throughput.value - before.throughput.value
         assert f"+{more:.0f} ({100 * row.doubling_gain.value:.0f} %)" == printed
         assert row.doubling_gain.lo < row.doubling_gain.value < row.doubling_gain.hi
+    told, (chart,) = f", within {far} % of each speedup, fits best", law_charts(results)
+    assert f"{told})" in chart.message and f"{told}." in " ".join(fit_sentences(results.fits))
 
 
 def both() -> Results:

@@ -72,7 +72,7 @@ async def test_numbers_choose_views_and_the_law_lies_over_the_speedups(filled_se
         await press(pilot, "4", "o", then=lambda: shown(app) == {"efficiency"} and "press 3" in text_of(app))
         await pilot.press("3", "o")
         await until(pilot, lambda: "(Amdahl" in text(app, "sentence") and "o Laws" in text_of(app))
-        assert re.match(r"Serial part: [\d.]+ % \(Amdahl.*, fits best\), [\d.]+ % ", text(app, "sentence"))
+        assert re.match(r"Serial part: .* % \(Amdahl.*, fits best\), .* % \(Gu", text(app, "sentence"))
         await pilot.press("3")
         await until(pilot, lambda: "chart. 1 to 5" in text_of(app) and text_of(app).count("Gustafson") == 2)
         await press(pilot, "o", then=lambda: "Gustafson" not in text_of(app))

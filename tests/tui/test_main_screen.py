@@ -384,6 +384,13 @@ async def test_beside_runs_that_wait_the_next_step_is_the_task_that_trains(sessi
         app.go_to_task("10.5")
         await until(pilot, lambda: "Go to 10.6" in text_of(app) and "Run 9 trains there." in flat(app))
         await press(pilot, "full_stop", then=lambda: app.view.task_id == "10.6")
+        session.feed(*finished_run("lt7", "", 7, spec(), "7"), *live_run("lt8", "", 8, spec(), "8", 1))
+        await until(pilot, lambda: 8 in app.view.runs)
+        app.go_to_task("")
+        await app.open_log_of(7)  # `l` opens the log of the chosen run
+        await until(pilot, lambda: " .  Watch the log" in text_of(app) and "Run 7" in text_of(app))
+        await press(pilot, "full_stop", then=lambda: app.main.pane == "log" and app.view.run_id == 8)
+        await until(pilot, lambda: not app.main.step.action)  # it is being done
 
 
 async def test_an_error_is_said_once_until_it_is_over_and_the_line_is_a_word_and_a_glyph(filled_session):

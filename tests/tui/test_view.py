@@ -532,7 +532,8 @@ def test_a_cancelled_job_is_told_in_the_list_and_in_words():
     own = one_run(9, task_id="", phase=RunPhase.FAILED, outcome="oom")
     view = seen(LabState(runs={9: own}), task_id="", checks={"10.6": begun})
     assert (task_word(view), view.tasks[-1].sign) == ("failed", "✘") and next_step(view).label != "Run again"
-    assert task_pane.task_page(view, ROLES, 90, whole=False).plain.startswith("These jobs belong to no task.")
+    said = "These jobs belong to no task. `labtui submit FILE` sends another.\n\nr shows"
+    assert task_pane.task_page(view, ROLES, 90, whole=False).plain.startswith(said)
     chapter = load_edition("hpc4ai-ch11")
     first, other, *_ = (plan.spec for plan in chapter.task("11.2").runs)  # type: ignore[union-attr]
     made = {7: one_run(7, other, phase=RunPhase.FAILED), 8: one_run(8, first, outcome="completed")}

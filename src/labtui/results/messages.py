@@ -272,7 +272,8 @@ def laws_message(results: Results, models: Sequence[str]) -> str:
         return "No serial part can be measured"
     if len(amdahl) == 1:
         wholes = {"amdahl": "Amdahl, fixed work", "gustafson": "Gustafson, growing work"}
-        shares = (f"{serial_text(fit)} ({wholes[fit.law]}{fits_best(fit, fits)})" for fit in fits)
+        nearest = {fit.law: f", {fit_words(fit, fits)}" for fit in laws.best_fits(fits)}
+        shares = (f"{serial_text(fit)} ({wholes[fit.law]}{nearest.get(fit.law, '')})" for fit in fits)
         return f"Serial part: {', '.join(shares)}"
     names = {fit.baseline.network: fit for fit in amdahl}
     values = join_names(f"{serial_text(fit)} of {clean(name)}" for name, fit in names.items())
@@ -367,9 +368,9 @@ def fits_best(fit: LawFit, fits: Iterable[LawFit]) -> str:
     return ", fits best" if len(rivals) > 1 and fit in laws.best_fits(rivals) else ""
 
 
-def misfit_text(fit: LawFit) -> str:
-    """How far a law is from the measured speedup that it fits worst: ``within 0.4 % of each speedup``."""
-    return f"within {percent_text(fit.misfit)} of each speedup"
+def fit_words(fit: LawFit, fits: Iterable[LawFit]) -> str:
+    """How far a law is from the measured speedup that it fits worst: ``within 0.4 % of each speedup, fits best``."""
+    return f"within {percent_text(fit.misfit)} of each speedup{fits_best(fit, fits)}"
 
 
 def fit_sentences(fits: Sequence[LawFit]) -> list[str]:
@@ -378,7 +379,7 @@ def fit_sentences(fits: Sequence[LawFit]) -> list[str]:
     for fit, tuning in zip(fits, distinguishing_words([each.baseline.tuning for each in fits]), strict=True):
         made, sizes = fit.baseline, ", ".join(map(str, fit.n_gpus))
         what = (fit.law.capitalize(), made.network, *tuning, fit.batch_words, MARKS[made.mark])
-        where = f"fitted to {sizes} GPUs, {misfit_text(fit)}{fits_best(fit, fits)}"
+        where = f"fitted to {sizes} GPUs, {fit_words(fit, fits)}"
         told.append(f"{', '.join(map(clean, filter(None, what)))}: {serial_words(fit)}, {where}.")
     return told
 

@@ -248,7 +248,7 @@ def law_charts(results: Results) -> Iterator[ChartSpec]:
         series = [Series(name=line.name, points=tuple(points_of("speedup", rows)), hue=seen[line.name].hue)]
         for fit in fitted.fits:
             name = fit.law.capitalize()
-            told = f"{name}, {messages.misfit_text(fit)}{messages.fits_best(fit, fitted.fits)}"
+            told = f"{name}, {messages.fit_words(fit, fitted.fits)}"
             series.append(Series(name=told, short=name, points=(), role="fit", law=fit))
         series += [each for outlook in scaling.outlooks(rows) for each in _outlook_series(outlook)]
         laws = map(str.strip, messages.law_lines(fitted.fits))

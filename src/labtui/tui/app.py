@@ -286,6 +286,8 @@ class LabApp(SanitizedApp[int]):
         self.choose_run(run_id)
         await self.main.show_pane("log", back)
 
+    action_open_log_of = open_log_of
+
     def save_answers(self) -> None:
         """Store an answer that is being written."""
         for pane in self.main.query("AnswersPane"):

@@ -213,8 +213,11 @@ def _while_running(view: View) -> NextStep:
         return _what_is_missing(view, again[0]) if again[0].mark == "small" else more
     if (number := first_open(view)) and any(line.row is not None for line in view.lines):
         return NextStep(f"Answer question {number}", meanwhile, "next_question")
-    pane = "log" if any(line.run.started for line in view.pending) else "runs"
-    return NextStep(f"Watch the {pane}", reason, f"pane('{pane}')")
+    begun = [line.run_id for line in view.pending if line.run.started]
+    pane = "log" if begun else "runs"
+    other = begun and view.run_id not in begun  # `l` opens the log of the selected run
+    action = f"app.open_log_of({begun[0]})" if other else f"pane('{pane}')"
+    return NextStep(f"Watch the {pane}", reason, action)
 
 
 def _next_task(view: View) -> NextStep:

@@ -150,7 +150,8 @@ class SelectedRunPane(Pane, containers.Vertical):
         line = self._line
         from labtui.tui.screens.modals import yes_or_no
 
-        text = f"Cancel run {line.run_id}?{_ends_too(self.app.view, self._others(line))}"
+        kept = " Its epochs so far stay in the means." if line.row is not None and line.row.epochs else ""
+        text = f"Cancel run {line.run_id}?{kept}{_ends_too(self.app.view, self._others(line))}"
 
         def answered(yes: str | None) -> None:
             if yes:

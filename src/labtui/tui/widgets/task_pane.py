@@ -31,6 +31,10 @@ class Section(msgspec.Struct, frozen=True):
 
 KINDS = {"runs": "Runs", "answers": "Answers", "charts": "Charts"}
 KEYS = {"runs": ("r", "pane('runs')"), "charts": ("x", "export"), "answers": ("a", "pane('answers')")}
+OWN_JOBS = """\
+r shows their states and numbers, l the log of the selected run, c the charts.
+R plans a run again that failed, `labtui retry RUN --again` one that is done."""
+"""What can be done with jobs that belong to no task."""
 LABELS = {"r": "Runs", "s": "Plan", "x": "Export", "a": "Answer", "e": "Edit"}
 
 
@@ -72,7 +76,8 @@ def task_page(view: View, styles: Roles, width: int, *, whole: bool) -> Text:
     """The page as text; open are the first unfinished of runs, answers and charts, or with `whole` all sections."""
     task = view.task
     if task is None:
-        return Text(headline(view) or instead_of_runs(view))
+        told = (headline(view), instead_of_runs(view), OWN_JOBS if view.edition is not None else "")
+        return Text("\n\n".join(filter(None, dict.fromkeys(told))))
     page = ink(one_line(task.what), "bold")
     if task.why.strip():
         page.append("\n\n").append(one_line(task.why), styles.soft)
