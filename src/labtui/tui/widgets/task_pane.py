@@ -32,8 +32,8 @@ class Section(msgspec.Struct, frozen=True):
 KINDS = {"runs": "Runs", "answers": "Answers", "charts": "Charts"}
 KEYS = {"runs": ("r", "pane('runs')"), "charts": ("x", "export"), "answers": ("a", "pane('answers')")}
 OWN_JOBS = """\
-r shows their states and numbers, l the log of the selected run, c the charts.
-R plans a run again that failed, `labtui retry RUN --again` one that is done."""
+r shows their states and numbers, l the selected run's log, c the charts.
+R plans a failed run again, `labtui retry RUN --again` one that is done."""
 """What can be done with jobs that belong to no task."""
 LABELS = {"r": "Runs", "s": "Plan", "x": "Export", "a": "Answer", "e": "Edit"}
 
