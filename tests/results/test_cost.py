@@ -5,9 +5,9 @@ from msgspec.structs import replace
 
 from labtui.domain.model import Diagnosis, JobPhase
 from labtui.domain.state import LabState, LogState
-from labtui.export.tables import results_message
+from labtui.export.tables import readings_table, results_message
 from labtui.results.catalogue import epoch_chart
-from labtui.results.compute import compute_results
+from labtui.results.compute import compute_results, own_rows
 from labtui.results.cost import lab_cost, run_utilization
 from labtui.results.measured import measured_from_state
 from labtui.results.report import cost_json, cost_lines, report_text
@@ -80,6 +80,18 @@ def test_own_jobs_of_one_name_are_told_apart_in_the_title():
     rows += [run(0, [9, 6], model="c", batch=64), run(0, [9, 7], model="c", batch=128)]
     told = "a (t 2) takes 2.00 s, a (t 3) 3.00 s, b 5.00 s, c, batch 64 6.00 s, c, batch 128 7.00 s"
     assert told in results_message(compute_results(rows))
+
+
+def test_tables_and_charts_call_own_jobs_by_their_names_and_a_line_of_several_jobs_by_its_model():
+    jobs = [("keras", 8, 0.4), ("over", 4, 12), ("long", 4, 12), ("full", 32, 9), ("full", 16, 7)]
+    runs = [run(0, [9, t, t], model="net", called=name, tuning=(("CPUs", f"{n}"),)) for name, n, t in jobs]
+    results = compute_results([*(run(n, [9, 9 / n], called=f"on{n}", model="m") for n in (1, 2)), *runs])
+    names = ["m", "m", "over and long", "keras", "full (CPUs 16)", "full (CPUs 32)"]
+    assert [row.name for row in results.rows] == names
+    assert [cells[0] for cells in readings_table(results).rows if not cells[1:]] == names[1:]
+    drawn = [line.name.rpartition(" · ")[0] for line in epoch_chart(results).series]
+    assert drawn == ["on1", "on2", "over", "long", "keras", "full · CPUs 16", "full · CPUs 32"]
+    assert [row.name for _, row in own_rows(results)][2:4] == ["over", "long"], "each by itself"
 
 
 def test_runs_of_a_folder_know_their_job_and_log():

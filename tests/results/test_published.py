@@ -313,9 +313,8 @@ def test_the_three_charts_of_a_study():
     falls = replace(line, points=tuple(Point(x=at, y=1 / at) for at in (1, 2, 3)))
     assert len([*chain(*line_pieces(rates, falls))]) == 5, "as one that stays for some epochs"
     short = short_report(study_results())
-    assert (
-        "accuracy" not in charts and "epochs, GPU-h" in short and short.endswith(" notes with --details.\n")
-    )
+    assert "accuracy" not in charts and "epochs, GPU-h" in short
+    assert short.endswith(" notes with --details.\n")
     assert "rises over so many epochs" in report_text(study_results())
     (last,) = (each.points[-1] for each in charts["error"].series if each.name == "ResNet50 · naive · 1 GPU")
     assert (last.y, last.line) == (pytest.approx(1 - 0.73286), 89)

@@ -281,13 +281,7 @@ def test_bars_end_within_a_cell_and_have_sizes_and_names_below_and_the_chosen_on
     rows = rows_of(replace(spec, x_label="GPUs", x_ticks=tuple(enumerate(names))), 99, 16, Cursor(0, 9.0))
     assert [*map(str.split, rows[14:])] == [["GPUs", *["1", "2", "4", "8", "16"] * 2], ["A-long-name", "B"]]
     assert abs(rows[15].index("B") - rows[14].rindex(" 4 ")) < 3 and names[9] in "".join(rows), "not cut"
-    jobs = (
-        "keras_mlp",
-        "torch_mlp, nap 0.5",
-        "torch_mlp, CPUs 30, batch 64",
-        "wrongacct",
-        "torch_mlp, nap 2",
-    )
+    jobs = ["keras_mlp", "torch_mlp, nap 0.5", "torch_mlp, CPUs 30, batch 64", "badacct", "torch_mlp, nap 2"]
     own = dict(enumerate(jobs))
     five = replace(chart(dict.fromkeys(own, 5.0), kind="bars"), x_axis="names", x_ticks=tuple(own.items()))
     for width in range(50, 130, 5):

@@ -3,6 +3,7 @@
 pandas is imported only when the CSV is written.
 """
 
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
@@ -11,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from labtui.domain.model import Interval
-from labtui.domain.run import CAUSES, mark_words
+from labtui.domain.run import CAUSES
 from labtui.export.contents import stamp_of
 from labtui.results import cost, laws, measured, messages, numbers, report, scaling
 from labtui.results.measured import Origin, accuracy_curves, best_curve, by_log, cite
@@ -42,13 +43,10 @@ def readings_table(results: Results) -> Table:
 
 def _with_headings(rows: Sequence[ResultRow], lines: Sequence[tuple[str, ...]]) -> Iterable[tuple[str, ...]]:
     """The lines of the rows, with each network's name as a heading before its lines."""
-    name = ""
-    for row, line in zip(rows, lines, strict=True):
-        mine = clean(row.name) + mark_words(row.mark)
-        if mine != name:
-            name = mine
-            yield (mine,)
-        yield line
+    pairs = zip(rows, lines, strict=True)
+    for name, found in itertools.groupby(pairs, lambda pair: numbers.NAME.cell(pair[0])):
+        yield (name,)
+        yield from (line for _, line in found)
 
 
 _PRECISE = (numbers.BATCH, numbers.EPOCH, numbers.RATE, numbers.PER_GPU, numbers.MEMORY, numbers.TOTAL)
@@ -117,12 +115,11 @@ def source_rows(row: ResultRow) -> Iterable[tuple[str, str, str, str, str]]:
     learned = [c for run in row.members for c in accuracy_curves(run) if row.has_policy and c.validation]
     for at, ((job, source), origins) in enumerate(by_log(row.origins).items()):
         lines = _lines_text([origin for origin in origins if origin.line is not None], row.program is None)
-        first = (name, numbers.time_text(row) if at == 0 else "")
         last = (curve.points[-1] for curve in reversed(learned) if curve.run.source == source)
         reached = {numbers.percent_text(top.accuracy): f"{top.line} ({top.epoch})" for top in last}
         told = (f"accuracy {share}: {place}" for share, place in reached.items())
         lines = "; ".join(filter(None, (lines or numbers.ABSENT, *told, ends.get(source))))
-        yield (*first, clean(job) or numbers.ABSENT, clean(source), lines)
+        yield name, numbers.time_text(row) * (at == 0), clean(job) or numbers.ABSENT, clean(source), lines
 
 
 def _lines_text(origins: Sequence[Origin], epochs: bool) -> str:

@@ -11,7 +11,7 @@ from labtui.domain.model import EpochSample, Interval, plural
 from labtui.results import grouping, laws, measured, scaling
 from labtui.results.grouping import CIFAR10_IMAGES, Configuration, configuration_of, group_runs, same_images
 from labtui.results.measured import SHORTEST, AsPrinted, MeasuredRun, longest, steady_samples, warmup_epochs
-from labtui.results.rows import ResultRow, Results, Scatter, compare_rates, named_rows, step_times_of
+from labtui.results.rows import ResultRow, Results, Scatter, called_rows, compare_rates, step_times_of
 from labtui.training_logs.patterns import rate_of
 from labtui.training_logs.runs import rounded
 
@@ -29,7 +29,7 @@ def compute_results(
     alone = [_measure(key, tuple(members)) for key, members in groups.items()]
     rows = scaling.with_controls([row for row in alone if row.program is None])
     found = _index(rows)
-    compared = named_rows([_compare(row, found) for row in rows])
+    compared = called_rows([_compare(row, found) for row in rows])
     return Results(
         images=CIFAR10_IMAGES if images is None else images,
         rows=compared,
@@ -51,7 +51,8 @@ def own_rows(results: Results) -> tuple[tuple[MeasuredRun, ResultRow], ...]:
     """Each run with a row of its own numbers, even where its configuration's row pools several runs."""
 
     def own(run: MeasuredRun, row: ResultRow) -> ResultRow:
-        alone = replace(_measure(row.configuration, (run,)), apart_by=row.apart_by)
+        alone = _measure(row.configuration, (run,))
+        alone = replace(alone, apart_by=row.apart_by, called=row.called and run.called)
         return row if len(row.members) == 1 else _with_baseline(alone, row.baseline)
 
     return tuple((run, own(run, row)) for row in results.rows for run in row.members)
@@ -340,21 +341,21 @@ def _ratio(row: ResultRow, baseline: ResultRow) -> Interval | None:
 
 
 def _as_printed(row: ResultRow, baseline: ResultRow | None) -> AsPrinted:
-    """The row's numbers in the "as printed" reading; a time of zero seconds gives no rate and no speedup."""
+    """The row's numbers in the "as printed" reading; zero whole seconds are no time."""
     n, printed = row.n_gpus, row.printed
     before = baseline.printed if baseline and baseline.from_rate is row.from_rate else None
     if row.from_rate:
         ratio = printed / before if printed and before and n else None
         return AsPrinted(throughput=printed, speedup=ratio, efficiency=ratio / n if ratio and n else None)
-    if printed is None:
+    if not printed:
         return AsPrinted()
     bound = row.configuration.images_bound
     images = int(bound.value) if bound and (bound.lo == bound.hi or bound.value == CIFAR10_IMAGES) else None
-    exact = Fraction(before) / Fraction(printed) if printed and before and n else None
+    exact = Fraction(before) / Fraction(printed) if before and n else None
     speedup = math.floor(100 * exact + Fraction(1, 2)) / 100 if exact else None
     return AsPrinted(
         epoch_seconds=float(printed),
-        throughput=images / printed if printed and images is not None else None,
+        throughput=images / printed if images is not None else None,
         speedup=speedup,
         efficiency=speedup / n if speedup is not None and n else None,
     )

@@ -36,7 +36,7 @@ def _with_end(sentence: str, end: str) -> str:
 
 def network_of(row: ResultRow) -> str:
     """The network of a row, with what tells the row from others of that network: ``ResNet50 (tiny-224, naive)``."""
-    return clean(row.name if row.apart_by else row.configuration.network)
+    return clean(row.name if row.apart_by or row.called else row.configuration.network)
 
 
 def epoch_message(row: ResultRow, *more: ResultRow) -> str:
@@ -212,9 +212,9 @@ def tuning_labels(rows: Sequence[ResultRow]) -> list[str]:
     words = distinguishing_words([row.configuration.tuning for row in rows])
     batches = [row.configuration.per_gpu_batch for row in rows]
     named = [f"batch {batch:,.0f}" if batch is not None else "" for batch in batches]
-    several = len(set(batches)) > 1
-    told = ((batch, (batch if several else "", *mine)) for batch, mine in zip(named, words, strict=True))
-    return [", ".join(filter(None, parts)) or batch or "as planned" for batch, parts in told]
+    several, told = len(set(batches)) > 1, zip(rows, named, words, strict=True)
+    parts = ((batch, (row.called, batch * several, *mine)) for row, batch, mine in told)
+    return [", ".join(filter(None, each)) or batch or "as planned" for batch, each in parts]
 
 
 def tuning_message(rows: Sequence[ResultRow]) -> str:

@@ -268,7 +268,7 @@ _WHAT = (
     Column("global batch", lambda row: ABSENT if row.batch_size is None else f"{row.batch_size:,}"),
 )
 
-BATCH = _WHAT[2]
+NAME, _, BATCH = _WHAT
 EPOCH = Column("epoch, s", lambda row: with_uncertainty(row, row.epoch_seconds), optional=True)
 RATE = Column("images/s", lambda row: rate_text(row.throughput))
 PER_GPU = Column(

@@ -27,7 +27,7 @@ MAX_SENTENCES = 6
 SIGNS = {
     ", warm-up ": "Warm-up with a number: the learning rate rises over so many epochs.",
     "±": "± is rounding or, if more, the scatter of epochs or of pooled runs.",
-    "as printed": "As printed: whole seconds of epoch 2, or a rate; – is neither.",
+    "as printed": "As printed: whole seconds of epoch 2, or a rate; – is neither, or 0 s.",
 }
 """What a sign or a heading in a table means."""
 
@@ -113,8 +113,7 @@ def _accelerations(results: Results) -> Iterable[str]:
             shown, printed = ratio_text(row.acceleration), row.printed_acceleration
             plain = "" if printed is None else f"as printed {ratio_text(printed)}"
             more = "; ".join(filter(None, (bounds_text(row.acceleration, shown), plain)))
-            ratio = f"{shown} times as fast as the CPU"
-            yield f"{clean(row.model)}: one GPU is {ratio}{f' ({more})' if more else ''}."
+            yield f"{clean(row.model)}: one GPU is {shown} times as fast as the CPU{f' ({more})' * bool(more)}."
 
 
 def scaling_sentences(results: Results) -> Iterable[str]:

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import EpochSample, Interval, Program
-from labtui.domain.run import Mark
+from labtui.domain.run import Mark, join_names
 from labtui.domain.tuning import distinguishing_words
 from labtui.results.grouping import CIFAR10_IMAGES, Configuration, LeftOut, devices
 from labtui.results.measured import AsPrinted, MeasuredRun, Origin, grouped, longest, representative
@@ -121,7 +121,8 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
     log prints a rate and no epochs, and the epoch time is derived from it where the images are known.
     `total_seconds` of a whole training and `gpu_memory` (GiB on rank 0) are as the script prints them; `step_times` are
     the parts of a step's time in the log, `controls` the steps of its control runs by their kind.
-    `apart_by` is the part of the tuning that tells it from other rows of its model.
+    `called` are the names of its own job files' jobs, "" where its model names it (see `called_rows`); `apart_by` is
+    the part of the tuning that tells it from other rows of this name.
     A program that is timed without epochs has its time in `epoch_seconds`; with weak scaling it has no `speedup`, and
     its `efficiency` is T1 / Tn.
     """
@@ -157,6 +158,7 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
     gpu_memory: Interval | None = None
     joules_per_image: Interval | None = None
     apart_by: tuple[str, ...] = ()
+    called: str = ""
     remarks: tuple[tuple[str, NoteKind], ...] = ()
     origins: tuple[Origin, ...] = ()
 
@@ -179,11 +181,16 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
         return self.configuration.model
 
     @property
+    def title(self) -> str:
+        """What tables and charts call it: the jobs of own job files, else the model."""
+        return self.called or self.model
+
+    @property
     def name(self) -> str:
-        """The model, with its data set and its tuning where there are several: ``vit (tiny-224, bf16)``."""
+        """The title, with its data set and its tuning where there are several: ``vit (tiny-224, bf16)``."""
         data = "" if self.is_weak else self.configuration.data_set
-        marks = (*filter(None, (data,)), *self.apart_by)
-        return f"{self.model} ({', '.join(marks)})" if marks else self.model
+        marks = ", ".join(filter(None, (data, *self.apart_by)))
+        return f"{self.title} ({marks})" if marks else self.title
 
     @property
     def label(self) -> str:
@@ -394,10 +401,23 @@ def rename_models(results: Results, names: Mapping[str, str]) -> Results:
     return replace(results, rows=tuple(map(named_row, results.rows)), fits=tuple(fits))
 
 
+def called_rows(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
+    """The rows with their names set; `called`: of own job files' runs the jobs, by which all else calls these runs.
+
+    Sizes of one training whose jobs have different names are one line of a chart: it and they have the model's name.
+    """
+    called: dict[Configuration, str] = {}
+    for found in grouped(rows, lambda row: (row.model, row.configuration.tuning)).values():
+        jobs = {row.configuration: tuple(dict.fromkeys(run.called for run in row.members)) for row in found}
+        if len({row.n_gpus for row in found}) == 1 or len(set(jobs.values())) == 1:
+            called |= {of: join_names(names) for of, names in jobs.items() if "" not in names}
+    return named_rows([replace(row, called=called.get(row.configuration, "")) for row in rows])
+
+
 def named_rows(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
-    """The rows with `apart_by` set: what tells each from other rows of its model."""
+    """The rows with `apart_by` set: what tells each from other rows of its title."""
     marks: dict[Configuration, tuple[str, ...]] = {}
-    for found in grouped(rows, lambda row: row.model).values():
+    for found in grouped(rows, lambda row: row.title).values():
         words = distinguishing_words([row.configuration.tuning for row in found])
         several = len({row.configuration.apart for row in found}) > 1
         for row, mine in zip(found, words, strict=True):

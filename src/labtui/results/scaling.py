@@ -87,10 +87,10 @@ def _line(rows: Sequence[ResultRow]) -> ScalingLine:
 
 
 def _line_name(row: ResultRow, siblings: Sequence[ResultRow]) -> str:
-    """The model of a line, and what tells it apart from the other lines of the same model."""
-    others = [_line_words(each) for each in siblings if each.model == row.model]
+    """The title of a line, and what tells it apart from the other lines of this title."""
+    others = [_line_words(each) for each in siblings if each.title == row.title]
     marks = [word for word in _line_words(row) if not all(word in each for each in others)]
-    return f"{row.model} ({', '.join(marks)})" if marks else row.model
+    return f"{row.title} ({', '.join(marks)})" if marks else row.title
 
 
 def _line_words(row: ResultRow) -> list[str]:
