@@ -4,15 +4,16 @@ import errno
 import getpass
 import os
 import socket
+import sqlite3
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import paramiko
 import pytest
-from filelock import FileLock
 
 from labtui.cluster import connection as connecting
 from labtui.cluster.connection import Connection
@@ -22,8 +23,9 @@ from labtui.commands.terminal import TerminalPrompter
 from labtui.doctor import examine
 from labtui.domain import errors
 from labtui.domain.model import SubmissionStatus
+from labtui.session.folder import LabFolder
 from labtui.session.journal import FaultLog
-from labtui.session.opening import lock_folder
+from labtui.session.opening import repair, stored_state
 from labtui.session.settings import Settings, read_settings, write_settings
 from labtui.slurm.job_control import cancel, end_after
 from labtui.slurm.probe import paths_exist
@@ -82,10 +84,7 @@ def test_an_answer_that_stays_out_is_a_lost_line_and_a_no_is_told(ask, answer, e
 
 def test_a_server_without_a_free_channel_is_a_sentence_and_the_line_stays(tmp_path, monkeypatch):
     line = connection(tmp_path, port=22, user="me")
-
-    def refuse(**_: object) -> None:
-        raise paramiko.ChannelException(1, "Administratively prohibited")
-
+    refuse = Mock(side_effect=paramiko.ChannelException(1, "Administratively prohibited"))
     standing = SimpleNamespace(is_active=lambda: True, open_session=refuse)
     monkeypatch.setattr(line, "_transport", lambda: standing)
     with pytest.raises(errors.RemoteFailure) as caught:
@@ -140,14 +139,20 @@ def test_the_doctor_on_keys_and_certificates(key, trouble, status, words):
     assert bool(check.fix) == (status != "ok")
 
 
-def test_a_disk_without_locks_is_a_sentence(tmp_path, monkeypatch):
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr(FileLock, "acquire", refuse)
-    with pytest.raises(errors.FolderError) as caught:
-        lock_folder(tmp_path / "lock")
-    explains(caught.value, "cannot be locked")
+@pytest.mark.parametrize(("number", "name"), [(errno.ENOLCK, "BUSY"), (errno.ENOSYS, "IOERR_RDLOCK")])
+def test_a_disk_without_locks_is_a_sentence_and_no_full_one(number, name, lab_path, monkeypatch):
+    said, folder = sqlite3.OperationalError("disk I/O error"), LabFolder(lab_path)
+    monkeypatch.setattr("labtui.session.store.open_database", Mock(side_effect=said))
+    monkeypatch.setattr("fcntl.flock", Mock(side_effect=OSError(number, os.strerror(number))))
+    folder.database_path.touch()
+    said.sqlite_errorname = f"SQLITE_{name}"
+    for ask in (stored_state, repair):
+        with pytest.raises(errors.StoreError) as caught:
+            ask(folder)
+        explains(caught.value, "cannot be locked", "local disk")
+    said.sqlite_errorname = "SQLITE_IOERR_READ"
+    with pytest.raises(errors.NotWritable, match=r"labtui\.db cannot be opened: disk I/O error"):
+        stored_state(folder)
 
 
 def test_settings_that_cannot_be_read_or_written(tmp_path, monkeypatch):
@@ -161,12 +166,8 @@ def test_settings_that_cannot_be_read_or_written(tmp_path, monkeypatch):
     whole = tmp_path / "lab.toml"
     write_settings(whole, Settings(edition="x", profile="y"))
     before = whole.read_bytes()
-
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     with monkeypatch.context() as patched:
-        patched.setattr(os, "fsync", full)
+        patched.setattr(os, "fsync", Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
         with pytest.raises(errors.FolderError) as caught:
             write_settings(whole, Settings(edition="other", profile="y"))
         explains(caught.value, "Free disk space")

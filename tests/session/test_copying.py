@@ -12,11 +12,13 @@ from labtui.session.mirrors import OVERLAP, LogCopy
 from tests.session.scripted import CUT, FakeClock, ScriptedCluster, ScriptedJob
 
 
-@pytest.fixture
-def copy(tmp_path: Path) -> tuple[LogCopy, ScriptedCluster]:
+def copy_in(folder: Path) -> tuple[LogCopy, ScriptedCluster]:
     cluster = ScriptedCluster(FakeClock(), connected=True)
     cluster.jobs["1"] = ScriptedJob("1", "t", "log", "/r")
-    return LogCopy(cluster.log("1"), tmp_path, tmp_path / "log.out"), cluster
+    return LogCopy(cluster.log("1"), folder, folder / "log.out"), cluster
+
+
+copy = pytest.fixture(lambda tmp_path: copy_in(tmp_path))
 
 
 @given(
@@ -25,10 +27,7 @@ def copy(tmp_path: Path) -> tuple[LogCopy, ScriptedCluster]:
     glances=st.lists(st.booleans(), max_size=40),
 )
 def test_a_growing_file_is_copied_byte_for_byte(tmp_path_factory, chunks, reads, glances):
-    cluster = ScriptedCluster(FakeClock(), connected=True)
-    cluster.jobs["1"] = ScriptedJob("1", "t", "log", "/r")
-    folder = tmp_path_factory.mktemp("mirror")
-    log = LogCopy(cluster.log("1"), folder, folder / "log.out")
+    log, cluster = copy_in(tmp_path_factory.mktemp("mirror"))
     sizes, quick = iter(reads), iter(glances)
 
     def copied() -> bytes:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+from unittest.mock import Mock
 
 import pytest
 
@@ -92,11 +93,7 @@ def test_a_full_disk_is_one_problem_until_a_log_grows_again(bench, monkeypatch, 
     bench.run(10, lambda: bench.mirror(token) == long_log())
     bench.cluster.write("100", b"more\n" * 100)
     write = os.write
-
-    def full(handle: int, data: bytes) -> int:
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(os, "write", full)
+    monkeypatch.setattr(os, "write", Mock(side_effect=OSError(number, os.strerror(number))))
     seen: list[list[str]] = []
     for _ in range(120):
         bench.run(0.5)

@@ -159,7 +159,7 @@ def test_many_logs_at_once_are_all_served_and_those_on_screen_first(bench):
     bench.run(200, lambda: list(map(bench.mirror, tokens)) == logs)
 
 
-def test_a_file_the_server_refuses_does_not_stop_the_others(bench):
+def test_a_file_the_server_refuses_does_not_stop_the_others_and_a_deleted_folder_is_made_again(bench):
     token = accepted(bench)
     bench.cluster.fail("stat", *[RemoteFailure("It is closed.")] * 2, failure("no-sftp", host="login1"))
     bench.cluster.write("100", keras_log(5))
@@ -167,12 +167,6 @@ def test_a_file_the_server_refuses_does_not_stop_the_others(bench):
     assert "login1 offers no usable file transfer" in bench.session.state.problems[0].sentence
     bench.run(60, lambda: len(run(bench).epochs) == 1)
     assert bench.mirror(token) == keras_log(5) and bench.session.state.problems == ()
-
-
-def test_a_deleted_logs_folder_is_made_again(bench):
-    token = accepted(bench)
-    bench.cluster.write("100", keras_log(5))
-    bench.run(60, lambda: len(run(bench).epochs) == 1)
     shutil.rmtree(bench.session.folder.logs)
     bench.cluster.write("100", keras_log(5, 4)[len(keras_log(5)) :])
     bench.run(60, lambda: len(run(bench).epochs) == 2)

@@ -8,9 +8,10 @@ from labtui.domain.errors import FolderError, StoreError
 from labtui.domain.model import RunPhase, SubmissionStatus
 from labtui.session.folder import LabFolder
 from labtui.session.opening import repair, stored_state
+from labtui.session.own_jobs import own_draft
 from labtui.session.preview import commands_of_draft
 from labtui.session.store import backup_path
-from tests.session.conftest import Bench, draft, submit_two_runs
+from tests.session.conftest import Bench, draft, submit_two_runs, submitted
 from tests.session.scripted import keras_log
 
 
@@ -134,3 +135,28 @@ def test_a_healthy_database_survives_repair_unchanged_and_a_row_whose_bytes_chan
     report = repair(LabFolder.open(first.path))
     assert report.damaged and report.old_database is not None
     assert report.old_database.name.startswith("labtui.db.damaged-")
+
+
+def test_a_job_with_the_id_of_an_earlier_one_has_a_log_of_its_own_also_after_repair(bench):
+    path = bench.path / "own.slurm"
+    path.write_text("#!/bin/bash\n#SBATCH -q acc_training -t 30 -o own_%j.out\npython a.py --epochs 5\n")
+    for seconds, first_try in ((8, b""), (3, b"one line\n" * 999)):  # the second job starts again
+        token = submitted(bench, own_draft(bench.session, path))
+        bench.run(20)
+        assert all(run.token != token or not run.epochs for run in bench.session.state.runs.values())
+        remote = bench.session.state.submissions[token].remote_logs["out"].replace("%j", "100")
+        for data in (first_try, keras_log(9, *[seconds] * 4)):
+            bench.cluster.contents[log := f"{bench.cluster.home()}/{remote}"] = data
+            bench.cluster.mtimes[log] = bench.clock.wall()
+            bench.cluster.start("100")
+            bench.run(40)
+        bench.cluster.end("100")
+        bench.run(200)
+        bench.cluster.jobs.clear()
+    bench.session.close()
+    (bench.path / "logs/own_100.restart7.out").write_bytes(keras_log(2, 2, 2, 2, 2))
+    for name in ("logs/own_100.restart1.out", "labtui.db.backup", "labtui.db"):
+        (bench.path / name).unlink()
+    assert repair(LabFolder.open(bench.path)).epochs == 10
+    runs = stored_state(LabFolder(bench.path)).runs.values()
+    assert [run.epochs[1].printed_seconds for run in runs if run.epochs] == [8, 3]

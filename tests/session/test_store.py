@@ -5,6 +5,7 @@ import random
 import shutil
 import sqlite3
 from pathlib import Path
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -141,9 +142,7 @@ def test_a_database_of_another_version_or_one_that_computes_is_left_alone_and_cl
 
 
 def test_a_full_disk_loses_nothing_and_sends_nothing(bench, monkeypatch):
-    def full(*_: object) -> None:
-        raise StoreError("The disk of this computer is full.", "Free some space.")
-
+    full = Mock(side_effect=StoreError("The disk of this computer is full.", "Free some space."))
     accepted(bench)
     monkeypatch.setattr(bench.session._store, "write", full)
     with pytest.raises(StoreError):

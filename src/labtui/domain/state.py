@@ -336,7 +336,10 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
         return state.with_job(token, job)
 
     def with_job(self, token: str, job: JobView) -> LabState:
-        """Set what Slurm says of a submission's job. A new job id resets its runs and logs."""
+        """Set what Slurm says of a submission's job. A new job id resets its runs and logs.
+
+        Its mirrors begin a new segment if those of another job have the same names: Slurm may use an id again.
+        """
         if (old := self.submissions.get(token)) is None:
             return self
         begun = job.phase in (JobPhase.RUNNING, JobPhase.SETTLING, JobPhase.FINISHED)
@@ -346,7 +349,15 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
         new = replace(old, job=job, held=not begun and (said or (old.held and not was)))
         if old.job is not None and old.job.job_id == job.job_id:
             return self.with_planned(new)
-        return self.with_planned(replace(new, logs={}), [new_run(new, number) for number in new.run_ids])
+        logs: dict[Stream, LogState] = {}
+        for stream in LOG_ENDINGS:
+            same = [
+                item for item in self.submissions.values() if item.mirror(stream, 0) == new.mirror(stream, 0)
+            ]
+            if same and stream in new.remote_logs:
+                last = max(item.logs.get(stream, LogState()).segment for item in same)
+                logs[stream] = LogState(segment=last + 1)
+        return self.with_planned(replace(new, logs=logs), [new_run(new, number) for number in new.run_ids])
 
     def with_log(self, token: str, stream: Stream, log: LogState) -> LabState:
         """Set what the mirror of a log holds."""

@@ -46,17 +46,16 @@ def lock_folder(path: Path, timeout_s: float = 0.0) -> FileLock | None:
     Raises:
         FolderError: when the folder cannot be written at all.
     """
-    lock = FileLock(str(path), mode=0o600, thread_local=False, is_singleton=False)
+    lock = FileLock(str(path), mode=0o600, thread_local=False, is_singleton=False, fallback_to_soft=False)
     try:
         if path.is_symlink():
             raise OSError(errno.ELOOP, "its lock file is a link")
         lock.acquire(timeout=timeout_s)
     except Timeout:
         return None
-    except (OSError, NotImplementedError) as error:
-        if isinstance(error, OSError) and error.errno in WRITE_ERRNOS:
-            raise failure("not-writable", text=error.strerror) from error
-        raise failure("cannot-lock", text=error) from error
+    except OSError as error:
+        reason = "not-writable" if error.errno in WRITE_ERRNOS else "cannot-lock"
+        raise failure(reason, text=error.strerror) from error
     return lock
 
 
@@ -104,7 +103,12 @@ def wait_for_writer(folder: LabFolder) -> None:
 
 def _store(folder: LabFolder, *, read_only: bool, follows: str = "") -> Store:
     """Open the folder's database; read-only, too, if the folder turns out to be a copy."""
-    store = Store(folder.database_path, read_only=read_only)
+    try:
+        store = Store(folder.database_path, read_only=read_only)
+    except StoreError as error:
+        if error.reason == "busy" and (lock := lock_folder(folder.lock_path)) is not None:
+            lock.release()  # so this disk has locks: SQLite calls one without them busy, too
+        raise
     try:
         if not read_only:
             store.claim(follows)
@@ -257,7 +261,7 @@ def _copy_if_intact(folder: LabFolder, path: Path, new: Path) -> bool:
         with contextlib.closing(copied_store(folder, path)) as store:
             store.copy_to(new)
     except StoreError as error:
-        if error.reason == "disk-full" or getattr(error.__cause__, "errno", None) in WRITE_ERRNOS:
+        if isinstance(error, NotWritable) or getattr(error.__cause__, "errno", None) in WRITE_ERRNOS:
             raise
         return False
     return True
@@ -286,10 +290,10 @@ def _with_json_files(folder: LabFolder, state: LabState) -> LabState:
         known = state.submissions.get(item.token)
         if known is None and not state.runs.keys().isdisjoint(item.run_ids):
             continue
-        if known is not None and replace(item, logs=known.logs) == known:
+        if item == known:
             continue
-        found = {stream: mirrors.segments_on_disk(folder, item, stream) for stream in mirrors.STREAMS}
-        logs = {stream: LogState(segment=segments[-1]) for stream, segments in found.items() if segments}
+        # which mirrors are its own is recorded with it: those of another job with the same id have the same names
+        logs = {stream: LogState(segment=log.segment) for stream, log in item.logs.items()}
         state = state.with_planned(replace(item, logs=logs))
         if item.status in (SubmissionStatus.WAITING, SubmissionStatus.SENDING):  # it may have been sent since
             lost = {"status": SubmissionStatus.UNKNOWN, "sentence": UNKNOWN_SENTENCE, "hint": ""}

@@ -298,9 +298,9 @@ def store_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, UnicodeError) as error:
-        said = str(error).lower()
-        reason = next((_REASONS[words] for words in _REASONS if words in said), "damaged")
-        raise failure(reason, text=error) from error
+        code = getattr(error, "sqlite_errorname", "")
+        reason = next((_REASONS[part] for part in _REASONS if part in code), "damaged")
+        raise failure(reason, name=path.name, text=error) from error
     except OSError as error:
         reason = "no-writing" if error.errno in WRITE_ERRNOS else "cannot-open"
         raise failure(reason, name=path.name, text=error.strerror) from error
@@ -318,10 +318,10 @@ def open_database(uri: str) -> sqlite3.Connection:
 
 
 _REASONS = {
-    "disk is full": "disk-full", "disk i/o": "disk-full", "locked": "busy", "readonly": "closed-database",
-    "unable to open": "closed-database",
+    "FULL": "disk-full", "SHMSIZE": "disk-full", "BUSY": "busy", "LOCKED": "busy", "READONLY": "closed-database",
+    "CANTOPEN": "closed-database", "LOCK": "cannot-lock", "IOERR": "no-writing",
 }  # fmt: skip
-"""Why SQLite fails, by its words."""
+"""Why SQLite fails, by the first of these that is part of the error's name."""
 
 
 def backup_path(path: Path) -> Path:
