@@ -237,10 +237,11 @@ def test_an_sbatch_that_was_answered_is_on_the_disk_of_the_one_session(tmp_path)
         assert [job["job_id"] for job in saved["jobs"]] == [1]
         assert (tmp_path / "kept" / STATE_FILE).stat().st_mode & 0o077 == 0
     PracticeCluster(tmp_path / "kept").close()
-    (tmp_path / STATE_FILE).write_text('{"clock": 1')
-    with pytest.raises(DataError, match="records cannot be read") as caught:
-        PracticeCluster(tmp_path)
-    assert str(tmp_path / STATE_FILE) in caught.value.hint
+    for record in ('{"clock": 1', '{"clock": 1e300, "jobs": []}', '{"clock": 1, "jobs": [], "factor": -1}'):
+        (tmp_path / STATE_FILE).write_text(record)
+        with pytest.raises(DataError, match="records cannot be read") as caught:
+            PracticeCluster(tmp_path)
+        assert str(tmp_path / STATE_FILE) in caught.value.hint
 
 
 @pytest.fixture

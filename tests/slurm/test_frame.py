@@ -138,12 +138,10 @@ def test_what_is_there_costs_nothing_and_damage_is_noticed(tmp_path):
     assert (tmp_path / "three" / "a b.py").read_bytes() == b"print(1)\n"
 
 
-@pytest.mark.parametrize(
-    "path", ["/etc/passwd", "../up", "a/../../up", "", ".", "a\nb", "C:\\x", "a\x1b[31m", "\udcff.py"]
-)
-def test_paths_that_leave_the_folder(path):
-    with pytest.raises(UsageError):
-        plan_push({path: b""})
+def test_paths_that_leave_the_folder():
+    for path in ("/etc/passwd", "../up", "a/../../up", "", ".", "a\nb", "C:\\x", "a\x1b[31m", "\udcff.py"):
+        with pytest.raises(UsageError):
+            plan_push({path: b""})
     assert plan_push({"of\\windows.py": b""})[0].path == "of/windows.py"
 
 

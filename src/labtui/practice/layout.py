@@ -12,6 +12,7 @@ import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 from filelock import FileLock, Timeout
@@ -118,9 +119,9 @@ STATE_FILE = "slurm_state.json"
 class SavedCluster(msgspec.Struct, frozen=True):
     """The state of a practice cluster at `clock`, when a job last changed or the cluster ended."""
 
-    clock: float
+    clock: Annotated[float, msgspec.Meta(ge=0, lt=2**37)]  # up to the year 6325: times have four-digit years
     jobs: list[Job]
-    factor: float | None = None
+    factor: Annotated[float, msgspec.Meta(ge=0.1, le=1000)] | None = None
     train: bool = False
 
 

@@ -10,7 +10,7 @@ from labtui.slurm.batch_script import PRINTS, JobScript, without_comment
 from labtui.slurm.script_commands import quoting
 
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
-_LONG_OPTION = re.compile(rf"(?<![^\s('\"=])[{_DASHES}]+[ \t\u00a0]*(?=[A-Za-z])(?P<word>[A-Za-z][\w-]*)")
+_LONG_OPTION = re.compile(rf"(?<![^\s('\"=])-*[{_DASHES}][-{_DASHES}]*[ \t\u00a0]*(?P<word>[A-Za-z][\w-]*)")
 _LONE = re.compile(r"(?<=\s)--[ \t]+(?=[A-Za-z_][\w-]*(?:[\s=]|$))")
 _QUOTES = str.maketrans("\u2018\u2019\u201a\u201b\u2032\u201c\u201d\u201e\u201f\u2033", "'" * 5 + '"' * 5)
 _INVISIBLE = str.maketrans("\u00a0\u2007\u202f\u3000", "    ", "\u200b\u200c\u200d\u2060\ufeff\u00ad")
