@@ -63,6 +63,7 @@ def test_what_is_no_header(text):
     "24/25 [===========================>..] - ETA: 1:05:03 - loss: 2.0",
     "      1/Unknown - 0s 428ms/step - loss: 2.0",
     "24/25 - 14s - loss: 2.0 - 14s/epoch - 544ms/step",
+    f"25/25 - 4{chr(0xFF17)}s - loss: 2.0",  # a digit of another script is none of Keras's
     f"25/25 {chr(0x2501) * 20} 0s 200ms/step - loss: 2.0",  # Keras 3 says "time left" there, without a word
 ])  # fmt: skip
 def test_bars_on_their_way_are_no_epochs(text):

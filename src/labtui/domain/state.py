@@ -351,12 +351,12 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
             return self.with_planned(new)
         logs: dict[Stream, LogState] = {}
         for stream in LOG_ENDINGS:
-            same = [
-                item for item in self.submissions.values() if item.mirror(stream, 0) == new.mirror(stream, 0)
+            name, jobs = new.mirror(stream, 0), self.submissions.values()
+            taken = [
+                one.logs.get(stream, LogState()).segment for one in jobs if one.mirror(stream, 0) == name
             ]
-            if same and stream in new.remote_logs:
-                last = max(item.logs.get(stream, LogState()).segment for item in same)
-                logs[stream] = LogState(segment=last + 1)
+            if taken and stream in new.remote_logs:
+                logs[stream] = LogState(segment=1 + max(taken))
         return self.with_planned(replace(new, logs=logs), [new_run(new, number) for number in new.run_ids])
 
     def with_log(self, token: str, stream: Stream, log: LogState) -> LabState:

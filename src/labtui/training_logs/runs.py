@@ -24,13 +24,15 @@ class ParsedRun(RunRecord, frozen=True, kw_only=True):
 
 
 _FILE = decode.own_toml(__file__, "expressions.toml")
+_SET = re.compile(r"(?<!\\)\[(?:\\.|[^]\\])*\]")
 
 
 def compiled(text: str) -> re.Pattern[str]:
-    """An expression of `expressions.toml` or `forms.toml`, with the parts that it names."""
+    """An expression of `expressions.toml` or `forms.toml`, with the parts that it names. Its digits are ASCII."""
     for name, part in _FILE["parts"].items():
         text = text.replace(f"<{name}>", part)
-    return re.compile(text)
+    text = _SET.sub(lambda found: found[0].replace(r"\d", "0-9"), text)
+    return re.compile(text.replace(r"\d", "[0-9]"))
 
 
 OPTIONS: dict[str, list[str]] = _FILE["options"]
