@@ -42,9 +42,7 @@ STREAMS = tuple(LOG_ENDINGS)
 
 
 def segments_on_disk(folder: LabFolder, submission: SubmissionState, stream: Stream) -> list[int]:
-    """The numbers of a log's segments in the folder, ascending."""
-    if submission.job is None:
-        return []
+    """The numbers of the segments of a job's log in the folder, ascending."""
     name = re.escape(Path(submission.mirror(stream, 987654321)).name)
     pattern = re.compile(name.replace(r"\.restart987654321", r"(?:\.restart([0-9]{1,9}))?"))
     matches = (pattern.fullmatch(path.name) for path in folder.logs.glob("*"))
