@@ -56,10 +56,8 @@ def test_never_more_polls_in_a_minute_than_allowed(waits, pressed, limit):
         now = max(now + wait, due)
         spent = queue.spent_until(spent, now, limit)
         polls.append(now)
-    most, minute = (
-        6 if limit == POLLS_PER_MINUTE else limit + queue.SPARE_POLLS,
-        60 - 1e-6,
-    )  # sums are rounded
+    most = 6 if limit == POLLS_PER_MINUTE else limit + queue.SPARE_POLLS
+    minute = 60 - 1e-6  # sums are rounded
     assert all(sum(1 for at in polls[1:] if begin <= at < begin + minute) <= most for begin in polls)
 
 

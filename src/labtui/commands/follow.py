@@ -15,7 +15,7 @@ from labtui.commands import cli, options
 from labtui.commands.terminal import OpenLab, error_lines, lab_folder, print_line, print_wrapped, run_row, say
 from labtui.domain import decode, terminal_text
 from labtui.domain.model import RunPhase, Stream
-from labtui.domain.run import mark_words, run_numbers
+from labtui.domain.run import listed, mark_words, run_numbers
 from labtui.domain.state import OPEN, PENDING, LabState, LogState, RunState, SubmissionState
 from labtui.results import measured, numbers
 from labtui.session.notifications import Notifier
@@ -217,7 +217,7 @@ def news_of(before: LabState, after: LabState, names: Mapping[str, str]) -> Iter
 
 
 def _news_of_submission(old: SubmissionState | None, new: SubmissionState) -> Iterator[News]:
-    job, runs = new.job, f"run{'s' if len(new.run_ids) > 1 else ''} {', '.join(map(str, new.run_ids))}"
+    job, runs = new.job, listed("run", new.run_ids)
     if old is None or (old.status, old.sentence) != (new.status, new.sentence):
         job_id = job.job_id if job is not None else ""
         row = {"token": new.token, "status": new.status.value, "job_id": job_id}

@@ -1,7 +1,7 @@
 """The record of a run as its log tells it: log readers fill it, a lab folder keeps it, results are computed from it."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
 from typing import Any, Literal, Self
 
@@ -48,6 +48,11 @@ def run_numbers(numbers: Sequence[object]) -> str:
         row = [str(number) for _, number in found]
         parts += row if len(row) < 3 else [f"{row[0]} to {row[-1]}"]
     return f"Run{'s' if len(numbers) > 1 else ''} {', '.join(parts)}"
+
+
+def listed(noun: str, names: Collection[Any]) -> str:
+    """``line 7``, ``lines 7, 9``, or nothing if there are no names."""
+    return f"{noun}{'s' if len(names) > 1 else ''} {', '.join(map(str, names))}" if names else ""
 
 
 def join_names(names: Iterable[str]) -> str:

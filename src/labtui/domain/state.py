@@ -352,11 +352,9 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
         logs: dict[Stream, LogState] = {}
         for stream in LOG_ENDINGS:
             name, jobs = new.mirror(stream, 0), self.submissions.values()
-            taken = [
-                one.logs.get(stream, LogState()).segment for one in jobs if one.mirror(stream, 0) == name
-            ]
-            if taken and stream in new.remote_logs:
-                logs[stream] = LogState(segment=1 + max(taken))
+            before = [one.logs.get(stream, LogState()) for one in jobs if one.mirror(stream, 0) == name]
+            if before and stream in new.remote_logs:
+                logs[stream] = LogState(segment=1 + max(log.segment for log in before))
         return self.with_planned(replace(new, logs=logs), [new_run(new, number) for number in new.run_ids])
 
     def with_log(self, token: str, stream: Stream, log: LogState) -> LabState:

@@ -18,6 +18,7 @@ import msgspec
 
 from labtui.cluster.local_files import read_inside, write_export
 from labtui.domain import decode, errors
+from labtui.domain.run import listed
 from labtui.domain.state import LabState
 from labtui.export import documents, hand_in, pages, tables
 from labtui.export.contents import LabContents, Measurements, read_contents, stamp_of
@@ -89,8 +90,8 @@ def export_lab(
     notes = (*kept, *old, *noted)
     known = {use.run.job_id for use in contents.measurements.uses if use.steady is not None}
     if plots and (jobs := {use.run.job_id for use in contents.measurements.uses} - known):
-        listed = ", ".join(sorted(jobs, key=grouping.natural_key))
-        notes = (*notes, f"Too few samples for a chart of the GPU use: job{'s' * (len(jobs) > 1)} {listed}.")
+        which = listed("job", sorted(jobs, key=grouping.natural_key))
+        notes = (*notes, f"Too few samples for a chart of the GPU use: {which}.")
     if not contents.results.measured and not contents.results.programs:
         notes = ("There is no steady epoch time yet, so tables and charts have nothing to show.", *notes)
     return ExportReport(written, tuple(dict.fromkeys(notes)))

@@ -125,7 +125,7 @@ def block_height(block: Block, width: float = drawing.WIDTH, size: float = 18) -
     """About how many inches a block takes; `size` is that of paragraphs in points."""
     if isinstance(block, numbers.Table):
         rows = len(block.rows) + 1 + bool(block.groups)
-        return rows * (0.39 if rows <= 10 else 0.31) + 0.25 + 0.3 * bool(block.note)
+        return rows * (0.39 if rows <= 10 else 0.31) + (0.55 if block.note else 0.25)
     if isinstance(block, Picture):
         return picture_size(block.data)[1] + 0.15
     if isinstance(block, Listing):
@@ -161,7 +161,7 @@ def _words_height(page: Page, *, short: bool = True) -> float:
     heights = [sum(block_height(each, width) for each in blocks) for blocks in answers]
     rows = (max(heights[at : at + columns]) + 0.1 for at in range(0, len(heights), columns))
     # the least as in `document.typ`
-    return (max(sum(rows), 0.7) + 0.15) * bool(heights) + 0.4 * len(page.warnings)
+    return (max(sum(rows), 0.7) + 0.15 if heights else 0.0) + 0.4 * len(page.warnings)
 
 
 def column_width(columns: int) -> float:

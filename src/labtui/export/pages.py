@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
+from labtui.domain.run import listed
 from labtui.domain.terminal_text import joined
 from labtui.export import documents, drawing, tables
 from labtui.export.contents import LabContents, left_out, small_notes, stamp_of
@@ -86,8 +87,7 @@ def _on_one_scale(pages: Sequence[Page]) -> list[Page]:
 
 def _unanswered(task: Task, numbers: Sequence[int]) -> list[str]:
     """A sentence on a task's questions without an answer; none if all have one."""
-    which = f"question{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
-    return [f"{UNANSWERED}{which} (answers/{task.id}.md)."] if numbers else []
+    return [f"{UNANSWERED}{listed('question', numbers)} (answers/{task.id}.md)."] if numbers else []
 
 
 def _plans(contents: LabContents) -> tuple[HandInPage, ...]:
@@ -327,7 +327,7 @@ def _charts(plan: HandInPage, results: Results) -> Iterable[ChartSpec]:
     together, there = catalogue(results), networks(results)
     apart = [chart for name in there for chart in catalogue(results, model=name)] if len(there) > 1 else []
     on_cpu = len(results.rows) > 1 and not any(row.n_gpus for row in results.rows)
-    for key in plan.charts or ("epochs", "loss", "accuracy") * bool(on_cpu and plan.table):
+    for key in plan.charts or (("epochs", "loss", "accuracy") if on_cpu and plan.table else ()):
         if key == "accuracy" and plan.target:
             chart = accuracy_chart(results, target=plan.target)
             yield from (chart,) if chart.measured else ()

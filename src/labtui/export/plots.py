@@ -40,7 +40,7 @@ def pictures(spec: ChartSpec, formats: Iterable[Format] = ("png",), stamp: str =
         place: Any = {"x": 0.015, "ha": "left"}
         title = _wrap(clean(spec.message or spec.title), WIDTH, TITLE, 2)
         figure.suptitle(title, size=TITLE, weight="bold", **place)
-        note, room = "", WIDTH - 3.2 * bool(spec.mark)
+        note, room = "", WIDTH - (3.2 if spec.mark else 0)
         for each in dict.fromkeys(map(clean, spec.captions)):  # only whole notes
             longer = _wrap(f"{note} {each}".strip(), room, 14, 6)
             note = longer if longer.count("\n") < 5 else note

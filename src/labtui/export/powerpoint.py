@@ -302,7 +302,8 @@ class _Slides:
         heads = high * (1 + bool(block.groups))
         heights = [high * _row_lines(row, widths, size) for row in block.rows]
         # note and warnings stay with the last rows
-        note = (0.3 + _GAP) * bool(block.note) + 0.4 * len(self.page.warnings) * (not self.page.answered)
+        warnings = () if self.page.answered else self.page.warnings
+        note = (0.3 + _GAP if block.note else 0) + 0.4 * len(warnings)
         self.ensure_room(heads + note + (sum(heights) if len(heights) <= 12 else 3 * high))
         while rest:
             count = _count_fitting(heights, BOTTOM - note - self.y - heads)

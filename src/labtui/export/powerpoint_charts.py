@@ -345,7 +345,7 @@ def _draw_ideal(native: Any, count: int, wide: float, whole: float) -> None:
     native.format.line.fill.background()
     dashes = ("– " * math.ceil(wide / drawing.inches("– "))).strip()
     for at in range(count):
-        text = dashes + " ideal" * (at == count - 1)
+        text = dashes + (" ideal" if at == count - 1 else "")
         label = _add_label(native, at, text, QUIET, xl.XL_LABEL_POSITION.CENTER)
     _move(label, "c:idx", drawing.inches(" ideal") / 2 / whole, 0)
     _draw_as_line(native._element)

@@ -119,7 +119,7 @@ def source_rows(row: ResultRow) -> Iterable[tuple[str, str, str, str, str]]:
         reached = {numbers.percent_text(top.accuracy): f"{top.line} ({top.epoch})" for top in last}
         told = (f"accuracy {share}: {place}" for share, place in reached.items())
         lines = "; ".join(filter(None, (lines or numbers.ABSENT, *told, ends.get(source))))
-        yield name, numbers.time_text(row) * (at == 0), clean(job) or numbers.ABSENT, clean(source), lines
+        yield name, "" if at else numbers.time_text(row), clean(job) or numbers.ABSENT, clean(source), lines
 
 
 def _lines_text(origins: Sequence[Origin], epochs: bool) -> str:
@@ -216,7 +216,7 @@ def csv_text(results: Results) -> str:
     records = [_record(row, report.row_json(row)) for row in results.rows]
     for timed in results.programs:
         device = timed.configuration.device
-        machine = {"device": device, "n_gpus": timed.processes * (device == "gpu"), "live": False}
+        machine = {"device": device, "n_gpus": timed.processes if device == "gpu" else 0, "live": False}
         records.append(_record(timed, report.program_json(timed) | machine))
     # As Python objects: pandas would turn the counts of a column with gaps into floats.
     table = pd.DataFrame(records, columns=COLUMNS, dtype=object)

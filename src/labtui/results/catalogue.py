@@ -98,7 +98,7 @@ def chart_of_run(results: Results, row: ResultRow, number: int, family: str) -> 
             others = [replace(each, role="other") for each in chart.measured if each not in mine]
             series = [replace(s, points=tuple(p for p in s.points if p.x <= last)) for s in (*others, *mine)]
             heading = f"{specs.FAMILIES[family].title} of run {number}{' (small run)' * small}"
-            heading += " (grey: other runs)" * bool(others)
+            heading += " (grey: other runs)" if others else ""
             return replace(chart, heading=heading, series=tuple(series), x_ticks=_epoch_ticks(series))
     return None
 
@@ -159,7 +159,7 @@ def _charts_of(results: Results, alone: bool, every: bool) -> Iterable[ChartSpec
     if not (alone or every) and len(_lines(results)) > MAX_LINES:
         kept = [(row, _drawn(row.members)) for row in results.rows]
         for row, runs in ((row, runs) for row, runs in kept if len(row.members) > len(runs)):
-            whole = (run.label + ", which was stopped," * bool(_stopped(run)) for run in runs)
+            whole = (f"{run.label}, which was stopped," if _stopped(run) else run.label for run in runs)
             who = " and ".join(whole) + (" are" if runs[1:] else " is")
             repeats[runs[0].run_id] = f"{len(row.members)} runs of {row.name}: {who} drawn."
         results = with_rows(results, [replace(row, members=runs) for row, runs in kept])

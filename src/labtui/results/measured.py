@@ -30,7 +30,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import EpochSample, RunSpec, plural
-from labtui.domain.run import DEEDS, Mark, RunRecord, planned_facts
+from labtui.domain.run import DEEDS, Mark, RunRecord, listed, planned_facts
 from labtui.domain.state import TRAINING, LabState, RunState, SubmissionState
 from labtui.domain.tuning import Tuning, named_options, other_options, tuning_words
 from labtui.slurm.states import told_outcome
@@ -79,9 +79,8 @@ def cite(origins: Iterable[Origin], *, most: int = 4) -> str:
     """
     texts = []
     for (job, source), found in by_log(origins).items():
-        lines = dict.fromkeys(str(origin.line) for origin in found if origin.line is not None)
-        where = f"line{'s' if len(lines) > 1 else ''} {', '.join(lines)}" if lines else ""
-        texts.append(", ".join(filter(None, (job and f"job {job}", source, where))))
+        lines = dict.fromkeys(origin.line for origin in found if origin.line is not None)
+        texts.append(", ".join(filter(None, (job and f"job {job}", source, listed("line", lines)))))
     rest = len(texts) - most
     return "; ".join(texts[:most]) + (f"; and {rest} more" if rest > 0 else "")
 

@@ -213,7 +213,7 @@ def tuning_labels(rows: Sequence[ResultRow]) -> list[str]:
     batches = [row.configuration.per_gpu_batch for row in rows]
     named = [f"batch {batch:,.0f}" if batch is not None else "" for batch in batches]
     several, told = len(set(batches)) > 1, zip(rows, named, words, strict=True)
-    parts = ((batch, (row.called, batch * several, *mine)) for row, batch, mine in told)
+    parts = ((batch, (row.called, batch if several else "", *mine)) for row, batch, mine in told)
     return [", ".join(filter(None, each)) or batch or "as planned" for batch, each in parts]
 
 
@@ -311,7 +311,7 @@ def times_message(rows: Sequence[ResultRow]) -> str:
     timed = sorted((row for row in rows if row.epoch_seconds), key=lambda row: value_of(row.epoch_seconds))
     # programs here have one size
     names = tell_rows_apart(timed, [row.name if row.program is None else row.model for row in timed])
-    said = [f"{clean(who)} {'takes ' * (not at)}{time_text(timed[at])}" for at, who in enumerate(names)]
+    said = [f"{clean(who)} {'' if at else 'takes '}{time_text(timed[at])}" for at, who in enumerate(names)]
     epoch = "an epoch of " if rows[0].program is None else ""
     return f"On {rows[0].devices}, {epoch}{', '.join(said)}" if said else ""
 

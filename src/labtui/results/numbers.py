@@ -400,7 +400,7 @@ def text_table(rows: Sequence[ResultRow], columns: Sequence[Column], width: int 
     whole = grid_text(grid, table.numeric)
     if width is None or max(map(cell_len, whole.split("\n"))) <= width:
         return whole
-    heads = [f"{name}\n" * (name != before) for before, name in zip(["", *names], names, strict=False)]
+    heads = [f"{name}\n" if name != before else "" for before, name in zip(["", *names], names, strict=False)]
     split = grid_text([line[1:] for line in grid], table.numeric[1:], naming=NAMING - 1, width=width)
     return "\n\n".join("\n".join(map(str.__add__, heads, part.split("\n"))) for part in split.split("\n\n"))
 

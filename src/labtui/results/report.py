@@ -113,7 +113,7 @@ def _accelerations(results: Results) -> Iterable[str]:
             shown, printed = ratio_text(row.acceleration), row.printed_acceleration
             plain = "" if printed is None else f"as printed {ratio_text(printed)}"
             more = "; ".join(filter(None, (bounds_text(row.acceleration, shown), plain)))
-            yield f"{clean(row.model)}: one GPU is {shown} times as fast as the CPU{f' ({more})' * bool(more)}."
+            yield f"{clean(row.model)}: one GPU is {shown} times as fast as the CPU{f' ({more})' if more else ''}."
 
 
 def scaling_sentences(results: Results) -> Iterable[str]:

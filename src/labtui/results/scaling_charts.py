@@ -198,7 +198,8 @@ def _tuning_chart(rows: Sequence[ResultRow], key: str) -> ChartSpec:
     named = zip(messages.tuning_labels(rows), rows, strict=True)
     order = sorted(named, key=lambda pair: grouping.natural_key(pair[0])[::-1])  # by number
     first = rows[0].configuration
-    of = f"{first.model}{f' ({first.data_set})' * bool(first.data_set)} on {grouping.devices(first.n_gpus)}"
+    data = f" ({first.data_set})" if first.data_set else ""
+    of = f"{first.model}{data} on {grouping.devices(first.n_gpus)}"
     told = {"key": key, "of": of, "message": messages.tuning_message(rows)}
     notes = ("The same network, data and GPUs; batches are per GPU.",)
     return _named_bars("tuning", [row for _, row in order], [name for name, _ in order], notes=notes, **told)

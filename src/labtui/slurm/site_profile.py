@@ -276,18 +276,22 @@ def site_profile(
         "[launch]",
         _toml("purge", False),
         *_launch_lines(site, choices),
+        *(line for name, queue in tables.items() for line in _queue_lines(name, queue, by_qos=by_qos)),
     ]
-    for name, queue in tables.items():
-        lines += ["", "[[queues]]  # scontrol show partition, sacctmgr show qos", _toml("name", name)]
-        lines += [_toml("devices", {None: "", 0: "cpu"}.get(queue.partition.gpus, "gpu"))]
-        lines += [_toml("partition", queue.partition.name if by_qos else "")]
-        lines += [_toml(limit, value) for limit, value in queue.limits.items()]
-        if queue.partition.largest:
-            cpus, gpus = queue.partition.largest
-            lines += [_toml("cpus_per_node", cpus, "the largest node"), _toml("gpus_per_node", gpus)]
     head = f"# Read from {host} by labtui on {day}. Correct what is wrong."
     kept = (inert(line) for line in (head, *lines) if not line.endswith(("= []", '= ""')))
     return "\n".join((*kept, "")), unknown
+
+
+def _queue_lines(name: str, queue: SiteQueue, *, by_qos: bool) -> Iterator[str]:
+    """The table of a queue; `by_qos`: jobs name its QoS, so the table names its partition."""
+    yield from ("", "[[queues]]  # scontrol show partition, sacctmgr show qos", _toml("name", name))
+    yield _toml("devices", {None: "", 0: "cpu"}.get(queue.partition.gpus, "gpu"))
+    yield _toml("partition", queue.partition.name if by_qos else "")
+    yield from (_toml(limit, value) for limit, value in queue.limits.items())
+    if queue.partition.largest:
+        cpus, gpus = queue.partition.largest
+        yield from (_toml("cpus_per_node", cpus, "the largest node"), _toml("gpus_per_node", gpus))
 
 
 def _toml(key: str, value: Any, source: str = "") -> str:

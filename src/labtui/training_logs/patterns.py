@@ -103,7 +103,7 @@ def read_hand_written(text: str, *_: Any, alike: Alike) -> list[Said] | None:
     told = ((name.strip(" -"), value + ("%" if percent else "")) for name, value, percent in named)
     metrics = {name: value for name, value in told if name not in _KNOWN}
     after = lower[found.end() :]
-    scores = {} if metrics else _scores(lower[: found.start()] + after * bool(_SUMMARY.match(after)))
+    scores = {} if metrics else _scores(lower[: found.start()] + (after if _SUMMARY.match(after) else ""))
     rates = filter(_is_bare, EXPRESSIONS["rate"].finditer(lower, found.end()))
     beside = next((one for one in rates if not EXPRESSIONS["one-gpu"].search(lower[: one.start()])), None)
     unit = "samples" if beside and beside["samples"] else "images"

@@ -251,7 +251,7 @@ def live_reason(view: View, lines: Sequence[RunLine] | None = None) -> str:
     if first.left_s == 0 and first.to_limit:
         return f"Run {first.run_id} is past its time limit. Slurm may take a minute or more to end it."
     if first.left_s:  # else it takes longer than was expected
-        left = f"{'to its time limit' if first.to_limit else 'left'}{' on the practice clock' * bool(view.factor)}"
+        left = f"{'to its time limit' if first.to_limit else 'left'}{' on the practice clock' if view.factor else ''}"
         return f"Run {first.run_id} has {clock_span(first.left_s)} {left}."
     if first.word == RunPhase.QUEUED and first.job is not None and first.job.start_estimate:
         return f"Run {first.run_id} is queued. {start_words(first.job, view)}".rstrip()

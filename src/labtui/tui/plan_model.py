@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from labtui.domain import model, state, tuning
 from labtui.domain.errors import ConnectionLost, LabError, UsageError
 from labtui.domain.model import PROCESS_PER_GPU, JobForm, RunPhase, RunSpec, SubmissionDraft, plural
-from labtui.domain.run import run_numbers
+from labtui.domain.run import listed, run_numbers
 from labtui.lab.edition import Edition
 from labtui.lab.plan import CONTROLS, PlanRow, drafts_from, refuse_over_limit
 from labtui.lab.plan_table import WORDS, change_cell, control_rows, forms_of, rows_of
@@ -39,9 +39,8 @@ class PlanFinding(msgspec.Struct, frozen=True):
     @property
     def where(self) -> str:
         """The file and its lines: ``ResNet50.py, line 41``, ``job.slurm, lines 87, 88``."""
-        lines = [str(line) for line in dict.fromkeys(each.line for each in self.occurrences) if line]
-        at = f", line{'s' if len(lines) > 1 else ''} {', '.join(lines)}" if lines else ""
-        return f"{self.finding.file}{at}"
+        lines = dict.fromkeys(each.line for each in self.occurrences if each.line)
+        return f"{self.finding.file}, {listed('line', lines)}" if lines else self.finding.file
 
 
 class Verdict(msgspec.Struct, frozen=True):

@@ -277,9 +277,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if self.edition is None:
             found = () if self.loading else mine.items()  # before their titles are known, none
             return tuple(self._task_line(name, "", lines) for name, lines in found)
-        tasks = [self._task_line(task.id, task.title, mine[task.id]) for task in self.edition.tasks]
-        own = [self._task_line("", "Own jobs", mine[""])] if mine[""] else []
-        return (*tasks, *own)
+        titles = {task.id: task.title for task in self.edition.tasks} | ({"": "Own jobs"} if mine[""] else {})
+        return tuple(self._task_line(task_id, title, mine[task_id]) for task_id, title in titles.items())
 
     def _task_line(self, task_id: str, title: str, lines: list[RunLine]) -> TaskLine:
         unchecked = self.loading or (self.edition is not None and not self.checks)

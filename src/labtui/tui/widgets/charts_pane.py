@@ -390,7 +390,7 @@ class ChartsPane(Pane, containers.Container, can_focus=True):
         if spec is not None:
             compares = self.shown.name in ("speedup", "efficiency") and not self._only
             notes = spec.notes if spec.over_time else without_baseline(view.charted) if compares else ()
-            said = " ".join([(spec.message or spec.title) + "." * bool(notes), *notes])
+            said = " ".join([(spec.message or spec.title) + ("." if notes else ""), *notes])
             return ink(sentences(said.replace("Hollow:", "Hollow or ↑:"), self.size.width, 2), "bold")
         empty = self._empty(view, self.shown.name) if view.charts else None
         return ink((empty.message if empty else headline(view)) or VIEWS[self.shown.name], "bold")

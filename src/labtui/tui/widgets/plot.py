@@ -78,7 +78,7 @@ class _Drawing:
         told = [] if timed or self.spec.kind in ("bars", "repeats") else points
         self.value_room = max((cell_len(self._value(each)) for each in told), default=0)
         self.name_room = max(map(cell_len, self.names)) if several else 0
-        more = self.value_room + 3 + 4 * several  # with blanks and the mark
+        more = self.value_room + 3 + (4 if several else 0)  # with blanks and the mark
         wide = [7 + cell_len(each.short or each.name) for each in self.formulas]
         for name, each in zip(self.names, self.measured, strict=True):
             size = self.name_room if self.value_room else several * cell_len(name)

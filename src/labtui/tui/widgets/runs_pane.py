@@ -181,10 +181,10 @@ def table_of(view: View, styles: Roles, width: int) -> tuple[list[TableColumn], 
     lines = sorted(view.lines, key=place) if view.task_id else view.lines  # own jobs stand as in the queue
     longest = 22 if head == "options" else 10 if width < 120 else 14  # of the telling column
     names = dict(zip(names, all_shortened(list(names.values()), longest), strict=True))
-    going = not all(line.run.total_seconds for line in lines)  # else no bar will need the room
+    waits, going = bool(view.pending), not all(line.run.total_seconds for line in lines)  # they need room
     need, least = (
         min(MAX_STATE, max(0, bar, *(state_text(view, line, styles, most).cell_len for line in lines)))
-        for bar, most in ((MIN_STATE * going, MIN_STATE), (MIN_STATE * bool(view.pending), SHORT_STATE))
+        for bar, most in ((MIN_STATE if going else 0, MIN_STATE), (MIN_STATE if waits else 0, SHORT_STATE))
     )
     wide = max(map(len, (head, *names.values())))
     tried = [_columns(view, head, wide, width, room) for room in range(need, min(need, least) - 1, -1)]

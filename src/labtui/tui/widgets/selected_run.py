@@ -190,7 +190,7 @@ class SelectedRunPane(Pane, containers.Vertical):
 
         text = f"Slurm ends the job of run {run_id} at this limit, even when labtui is closed."
         text += _ends_too(self.app.view, others)
-        text += f"\nMinutes from its start{f', now {now}' * bool(now)}:"
+        text += f"\nMinutes from its start{f', now {now}' if now else ''}:"
         choices, problem = entry_choices("Set the limit"), partial(self._minutes_problem, run_id)
         await self._ask([run_id, *others], answered, text, choices=choices, entry=now, check=problem)
 
