@@ -77,9 +77,9 @@ def test_gpu_hours_follow_the_clusters_clock_and_stay_below_the_limit():
 
 def test_own_jobs_of_one_name_are_told_apart_in_the_title():
     rows = [run(0, [9, t], model=name, tuning=(("t", f"{t}"),)) for name, t in (("a", 2), ("a", 3), ("b", 5))]
-    rows += [run(0, [9, 6], model="c", batch=64), run(0, [9, 7], model="c", batch=128)]
-    told = "a (t 2) takes 2.00 s, a (t 3) 3.00 s, b 5.00 s, c, batch 64 6.00 s, c, batch 128 7.00 s"
-    assert told in results_message(compute_results(rows))
+    rows += [run(0, [9, n], model="c", batch=n) for n in (6, 7)] + [run(0, [9, 8], model="d", called="b")]
+    told = "a (t 2) takes 2.00 s, a (t 3) 3.00 s, b (network b, t 5) 5.00 s, c, batch 6 6.00 s"
+    assert f"{told}, c, batch 7 7.00 s, b (network d) 8.00 s" in results_message(compute_results(rows))
 
 
 def test_tables_and_charts_call_own_jobs_by_their_names_and_a_line_of_several_jobs_by_its_model():

@@ -418,7 +418,7 @@ def named_rows(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
     """The rows with `apart_by` set: what tells each from other rows of its title."""
     marks: dict[Configuration, tuple[str, ...]] = {}
     for found in grouped(rows, lambda row: row.title).values():
-        words = distinguishing_words([row.configuration.tuning for row in found])
+        words = distinguishing_words([(("network", row.model), *row.configuration.tuning) for row in found])
         several = len({row.configuration.apart for row in found}) > 1
         for row, mine in zip(found, words, strict=True):
             is_apart = several and row.configuration.apart  # compared with none: its run or its log tells it
