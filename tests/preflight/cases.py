@@ -168,6 +168,7 @@ BROKEN = [
     py("path-missing", "needed", ("from cifar", "import sys\nsys.path.append('/gpfs/scratch/nct_345/utils')\nfrom cifar"), remove=("cifar-utils/cifar.py",), remote={"/gpfs/scratch/nct_345/utils": False}, fixable=False,),
     py("path-missing", "under the other file system", ("from cifar", "import sys\nsys.path.append('/gpfs/scratch/nct_345/utils')\nfrom cifar"), remove=("cifar-utils/cifar.py",), remote={"/gpfs/scratch/nct_345/utils": False, "/gpfs/projects/nct_345/utils": True},),
     job("one-node-used", "two nodes", ("--nodes 1", "--nodes 2")),
+    job("one-node-used", "in a line with another 2", ("--nodes 1", "--nodes 2 --priority 2")),
     *(job("cut-node-list", text, ("--nodes 1", "--nodes 2"), (LAST, f"    {text}"), fixable=False) for text in ("true\nexport MASTER_ADDR=${SLURM_JOB_NODELIST%%,*}\nsrun python ResNet50.py", 'true\nHEAD=$(echo "$SLURM_NODELIST" | cut -d, -f1)\nsrun python ResNet50.py', "srun torchrun --nnodes=2 --rdzv_endpoint=${SLURM_JOB_NODELIST:0:9}:6000 ResNet50.py")),
     job("srun-cpus", "python", (LAST, "    srun --label python ResNet50.py --epochs 5 --n_gpus 4")),
     job("srun-cpus", "container", ("\nsingularity exec --nv $SING", "\nsrun -n 1 singularity exec --nv $SING")),

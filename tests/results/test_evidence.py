@@ -49,7 +49,7 @@ def test_missing_epochs_and_a_lost_loss_are_said_and_the_first_is_warm_up(first,
     assert any("mean mixes both" in note for note in mixed.notes)
     lost = log.replace("10s - loss: 1.0", "10s - loss: nan")
     (note,) = [note for note in results_of_text(lost).rows[0].notes if "loss" in note]
-    assert note == "The loss is not finite from epoch 2 on: the training diverged."
+    assert note == "The loss is not finite, first in epoch 2: the training diverged."
 
 
 def test_each_process_of_one_training_has_its_own_warm_up():

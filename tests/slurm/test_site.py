@@ -110,6 +110,8 @@ def test_a_qos_is_no_partition():
     found = values(SiteProbe(partitions=(gpu("acc"),)), slurm, qos="acc_debug")
     assert (found["queue_option"], found["gpu_queue"], found["gpus_per_node"]) == ("partition", "acc", 4)
     assert {"name": "acc_debug", "max_minutes": 120} in found["queues"], "for jobs with GPUs and without"
+    mine = replace(slurm, associations=(Association("a", ("normal", "acc_debug"), "acc_debug"),))
+    assert values(SiteProbe(partitions=(gpu("acc"),)), mine)["queues"][0]["max_minutes"] == 120, "by default"
     site = SiteProbe(partitions=(gpu("acc", qos=("gpu-short", "acc_debug", "gpu-long")),))
     found = values(site, slurm, qos="gpu-long")
     assert (found["queue_option"], found["gpu_queue"]) == ("qos", "gpu-long")

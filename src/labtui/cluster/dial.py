@@ -321,7 +321,7 @@ def _ask_student(endpoint: Endpoint, key_type: str, shown: str, prompter: Prompt
     text = f"{name} is not in known_hosts. Its {key_type} key is {shown}. {published}Is this fingerprint correct?"
     question = LoginQuestion(kind="host-key", text=text, host=endpoint.host, echo=True, fingerprint=shown)
     answer = prompter(question)
-    if answer is None or answer.strip().lower() not in ("yes", shown.lower()):
+    if answer is None or (answer.strip().lower() != "yes" and not same_fingerprint(answer, shown)):
         raise failure("not-accepted", host=endpoint.host, shown=shown)
 
 

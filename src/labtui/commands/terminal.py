@@ -120,8 +120,8 @@ class TerminalPrompter:
         text = printable(question.text).strip()
         try:
             if question.kind == "host-key":
-                words = ("yes", "no", question.fingerprint.lower())
-                while (answer := read_line(f"{text} (yes/no/fingerprint)")).lower() not in words:
+                words = ("yes", "Yes", "YES", "no", "No", "NO", question.fingerprint)
+                while (answer := read_line(f"{text} (yes/no/fingerprint)")) not in words:
                     text = "Please answer"
                 return answer
             return read_line(text) if question.echo else getpass.getpass(f"{text} ", stream=sys.stderr)

@@ -35,7 +35,7 @@ def pictures(spec: ChartSpec, formats: Iterable[Format] = ("png",), stamp: str =
     """A plot with the message as its title, in each format; the same data gives the same bytes."""
     with drawing.chart_style():
         # a title that only says what is drawn stands there once
-        shown = spec if spec.message else replace(spec, heading=spec.y_label.capitalize())
+        shown = spec if spec.message else replace(spec, heading=spec.y_label[:1].upper() + spec.y_label[1:])
         figure = figure_of([charts.without_repeats(drawing.with_start(shown))], WIDTH, HEIGHT)
         place: Any = {"x": 0.015, "ha": "left"}
         title = _wrap(clean(spec.message or spec.title), WIDTH, TITLE, 2)

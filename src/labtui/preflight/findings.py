@@ -138,7 +138,7 @@ class PythonScript(msgspec.Struct, frozen=True, dict=True):
         parsers = set(re.findall(r"\b(\w+) *= *[\w.]*\b(?:ArgumentParser|add_argument_group)\(", self.text))
         for name, call in self.calls:
             values = [*call.args, *(keyword.value for keyword in call.keywords)]
-            handed_on = any(isinstance(v, ast.Name) and ("pars" in v.id or v.id in parsers) for v in values)
+            handed_on = any(isinstance(v, ast.Name) and ("parser" in v.id or v.id in parsers) for v in values)
             made_up = name.endswith("add_argument") and not isinstance(next(iter(values), None), ast.Constant)
             others = name.endswith("parse_known_args") or any(each.arg == "parents" for each in call.keywords)
             if handed_on or made_up or others or "REMAINDER" in self.text:
@@ -271,7 +271,7 @@ class ScriptContext(msgspec.Struct, frozen=True, dict=True):
         written = (command.text for job in self.shells for command in job.commands)
         filled = (command.text for job in self.shells for command in job.filled)
         commands = " ".join((*written, *filled))
-        named |= {name for name in every if re.search(rf"(?<![\w.]){re.escape(name)}\b", commands)}
+        named |= {name for name in every if re.search(rf"(?<![\w.-]){re.escape(name)}\b", commands)}
         if not named & set(every):
             names = list(every) if not self.draft and not self.jobs else []
         else:
@@ -391,9 +391,11 @@ def value_hit(job: JobScript, option: str, effect: str, new: str, *, title: str 
     if (given := job.last(option)) is None or option in job.given:
         return Hit(0, effect)
     code = code_of(job.lines[given.line - 1])
-    head, found, tail = code.rpartition(given.value)
-    fixed = head + new + tail + job.lines[given.line - 1][len(code) :]
-    fix = replace_line(job, given.line, fixed, title or f"write {new}") if found else None
+    # another option in the line may have the same value
+    before = rf"(--{option}[= ] *['\"]?)" if f"--{option}" in code else r"([\s='\"A-Za-z])"
+    fixed, count = re.subn(rf"{before}{re.escape(given.value)}(?![^\s'\"])", lambda hit: hit[1] + new, code)
+    fixed += job.lines[given.line - 1][len(code) :]
+    fix = replace_line(job, given.line, fixed, title or f"write {new}") if count == 1 else None
     return Hit(given.line, effect, fix)
 
 

@@ -301,8 +301,7 @@ def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpe
     if target is not None and series:
         ends = tuple(Point(x=x, y=target) for x in (series[0].points[0].x, series[0].points[-1].x))
         series.append(Series(name=f"{100 * target:g} %", points=ends, role="ideal"))
-    chart = _over_epochs("accuracy", series, message=message, notes=notes)
-    return replace(chart, mark=results.mark)
+    return replace(_over_epochs("accuracy", series, message=message, notes=notes), mark=results.mark)
 
 
 def _lines_of(

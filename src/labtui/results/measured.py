@@ -252,7 +252,7 @@ def run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
     if all(run.run_id and run.run.model is None and run.run.program is None for run in members):
         notes += ["The log names no model: name it with `labtui submit --model NAME` to compare its runs."]
     remarks = (line for run in members for line in (*run.run.notes, *run.run.contradictions))
-    return (*notes, *dict.fromkeys(remarks))
+    return tuple(dict.fromkeys((*notes, *remarks)))
 
 
 CPUS = "CPUs"
@@ -296,9 +296,9 @@ def _missing_epochs(run: MeasuredRun) -> str:
 
 
 def _loss_note(run: MeasuredRun) -> str:
-    """From which epoch on the loss is NaN or infinite; "" where it never is."""
+    """In which epoch the loss is first NaN or infinite; "" where it never is."""
     lost = [each.epoch for each in run.run.epochs if not math.isfinite(each.metrics.get("loss", 0.0))]
-    return f"The loss is not finite from epoch {lost[0]} on: the training diverged." if lost else ""
+    return f"The loss is not finite, first in epoch {lost[0]}: the training diverged." if lost else ""
 
 
 SHORTEST = 1e-9

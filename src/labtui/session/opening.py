@@ -191,8 +191,8 @@ def effects_of_trust(path: Path) -> tuple[str, ...]:
         return (connects, f"What waits in its submission queue is not known: {error.sentence}", *commands)
     waiting = [each.job_name[:_MAX_NAME] for each in planned]
     named = ", ".join(waiting[:_MAX_NAMES]) + (" ..." if len(waiting) > _MAX_NAMES else "")
-    jobs = f"{plural(len(waiting), 'planned job')} ({named})" if waiting else "no planned job"
-    return (connects, f"It would submit {jobs}, and send everything in scripts/ with each job.", *commands)
+    jobs = f"submit {plural(len(waiting), 'planned job')} ({named}), and send everything in scripts/ with each job"
+    return (connects, f"It would {jobs if waiting else 'submit nothing'}.", *commands)
 
 
 def forget_readings(path: Path) -> None:

@@ -111,22 +111,22 @@ def accounts(slurm: SlurmProbe, site: SiteProbe) -> tuple[str, ...]:
 
 def queues(slurm: SlurmProbe, site: SiteProbe, account: str, *, gpus: bool) -> tuple[SiteQueue, ...]:
     """The queues open to the account, with GPUs or (`gpus` False) without, in Slurm's order."""
-    granted = set(_granted_qos(slurm, account))
+    granted, default = set(_granted_qos(slurm, account)), _default_qos(slurm, account)
     found = []
     for partition in site.partitions:
         closed = partition.accounts is not None and account and account not in partition.accounts
         if not partition.up or closed or bool(partition.gpus) != gpus:
             continue
         allowed = partition.qos
-        if allowed is None or (granted and _default_qos(slurm, account) in allowed):
+        if allowed is None or (granted and default in allowed):
             allowed = ("",)
         names = (name for name in allowed if not name or not granted or name in granted)
-        found += [SiteQueue(partition, name, _limits(slurm, partition, name)) for name in names]
+        found += [SiteQueue(partition, name, _limits(slurm, partition, name or default)) for name in names]
     return tuple(found)
 
 
 def _limits(slurm: SlurmProbe, partition: SitePartition, qos: str) -> dict[str, int]:
-    known = next((item for item in slurm.qos or () if item.name == (qos or "normal")), None)
+    known = next((item for item in slurm.qos or () if item.name == qos), None)
     walls = (partition.max_seconds, known.max_wall_s if known else None)
     limits = {
         "max_minutes": min((int(wall // 60) for wall in walls if wall), default=None),
@@ -186,7 +186,7 @@ def _why_closed(name: str, partitions: Iterable[SitePartition]) -> str:
     partition = next((each for each in partitions if each.name == name), None)
     if partition is None:
         return f"There is no partition {name} here"
-    why = "is not open to your account" if partition.gpus else "has no GPUs"
+    why = "has no GPUs" if partition.gpus == 0 else "is not open to your account"
     return f"The partition {name} {why if partition.up else 'is down'}"
 
 

@@ -150,7 +150,7 @@ def prompt_screen(question: Any) -> Ask:
             details=Text().append(question.fingerprint, "bold").append(f"\n\n{compare}"),
             choices=entry_choices("Connect"),  # no single key: one typed for the screen below must not answer
             entry="",
-            check=lambda text: "" if text == "yes" else "Type yes if it is the same, or press esc.",
+            check=lambda text: "" if text.lower() == "yes" else "Type yes if it is the same, or press esc.",
         )
     return Ask(
         f"{question.text}\nIt is not stored anywhere.",

@@ -365,10 +365,10 @@ class PlanScreen(FramedScreen):
 
     def action_edit(self) -> None:
         """Open a script with an error, else the job script at the cursor, in the editor; what is saved is submitted."""
-        scripts = self.app.session.folder.scripts
-        wrong = scripts / self.plan.errors[0].finding.file if self.plan.errors else None
-        path = self.plan.job_file or wrong
-        if path is not None and path.is_file():
+        job = self.plan.job_file
+        scripts = job.parent if job else self.app.session.folder.scripts
+        found = [scripts / each.finding.file for each in self.plan.errors[:1]] + ([job] if job else [])
+        if path := next((each for each in found if each.is_file()), None):
             self.app.open_editor(path)
         elif self.plan.checked and self.plan.drafts:
             path = self.plan.draft_file(self.job)
@@ -396,7 +396,7 @@ class PlanScreen(FramedScreen):
                 self.app.main.call_later(self.app.main.run_action, action)
 
         if (edited := self.plan.edited_jobs) and not self.sent:
-            text = f"The job script of {', '.join(edited)} was edited. Leaving the plan drops the edits."
+            text = f"Leaving the plan drops the edits of these job scripts: {', '.join(sorted(edited))}."
             self.app.push_screen(Ask(text, choices=yes_or_no("Leave the plan", "Stay")), leave)
         else:
             leave("yes")
