@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from labtui.domain.model import JobPhase, JobView, RunPhase, SubmissionStatus
 from labtui.slurm import queue
-from labtui.slurm.job_evidence import differs, observe, view_if_unanswered
+from labtui.slurm.job_evidence import differs, observe, other_jobs, view_if_unanswered
 from labtui.slurm.queue import POLLS_PER_MINUTE, QueueAnswer, job_row, next_poll_at, poll_delay
 from labtui.slurm.states import FINISHED, end_reason, reason_words
 from tests import changes
@@ -32,10 +32,10 @@ def test_asking_slows_down_when_nothing_moves_and_when_it_fails(phases, since, f
 def test_a_job_of_another_submission_with_our_jobs_id_is_not_ours():
     state = after(planned(1, "many"), status(1, SubmissionStatus.ACCEPTED, "7"))
     row = JobView(job_id="7", phase=JobPhase.FINISHED, slurm_state="COMPLETED", comment="labtui:t2")
-    (view,) = observe(state, QueueAnswer(jobs=(row,), accounting=(row,)), 5.0).values()
-    assert view.phase is JobPhase.SETTLING
-    (view,) = observe(state, QueueAnswer(jobs=(replace(row, comment="labtui:t1"),)), 5.0).values()
-    assert view.phase is JobPhase.FINISHED
+    assert observe(state, QueueAnswer(jobs=(row,), accounting=(row,)), 5.0)["t1"].phase is JobPhase.SETTLING
+    views = observe(state, QueueAnswer(jobs=(replace(row, comment="labtui:t1"),)), 5.0)
+    again, ended = replace(row, phase=JobPhase.RUNNING, comment=""), after(seen(views), state=state)
+    assert ended.submissions["t1"].over and other_jobs(ended, [again]) == (again,), "the id is another's now"
 
 
 def test_a_job_that_only_the_queue_lacks_has_not_ended():

@@ -123,7 +123,7 @@ def differs(old: JobView, new: JobView) -> bool:
 # --------------------------------------------------------------------------- all of the student's jobs
 def other_jobs(state: LabState, rows: Iterable[JobView]) -> tuple[JobView, ...]:
     """The jobs without an end that are not this folder's, in the queue's order."""
-    ours = {item.job.job_id for item in state.submissions.values() if item.job is not None}
+    ours = {item.job.job_id for item in state.submissions.values() if item.job is not None and not item.over}
     live = (row for row in rows if row.phase is not JobPhase.FINISHED and row.job_id not in ours)
     return tuple(row for row in live if row.comment.removeprefix(COMMENT_PREFIX) not in state.submissions)
 
