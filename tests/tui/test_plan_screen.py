@@ -87,11 +87,11 @@ async def test_the_ticket_says_runs_time_cost_and_submit(session, size, monkeypa
         await until(pilot, lambda: "The plan was not shown yet. Press s to submit it." in text_of(app))
         await press(pilot, "v", then=lambda: "#!/bin/bash" in text_of(app) and "GPU-h" in text_of(app))
         screen.show()
+        await until(pilot, lambda: not screen.query_one("#plan-text").max_scroll_x)  # once laid out
         page = screen.query_one("#plan-page", widgets.Static).render()
         styles = {str(span.style) for span in page.spans if page.plain[span.start :].startswith("#SBATCH")}
         assert "$foreground" in styles, "to Slurm these lines are no comments"
         assert screen.query_one("#plan-page").size.height > len(page.plain.splitlines()), "wrapped, not cut"
-        assert not screen.query_one("#plan-text").max_scroll_x
         await press(pilot, "escape", then=lambda: "Findings  none" in text_of(app))
         if size[0] == 80:
             await until(pilot, lambda: line in text_of(app), "the script's line as before")
