@@ -6,14 +6,15 @@ import secrets
 import pytest
 from msgspec.structs import replace
 
-from labtui.domain.errors import SubmitRefused
+from labtui.domain.errors import RemoteFailure, SubmitRefused
 from labtui.domain.model import JobPhase, JobView
-from labtui.slurm.job_control import cancel, check_script
+from labtui.slurm.job_control import cancel, check_script, only_own
 from labtui.slurm.probe import file_digest, slurm_probe
 from labtui.slurm.queue import poll_queue
 from labtui.slurm.remote_command import Call, CommandResult, T, cut_frame, frame
 from labtui.slurm.site_probe import site_probe
 from labtui.slurm.submit import Lookup, lookup, submit
+from tests import changes
 from tests.contract.jobs import Jobs
 from tests.contract.sites import Site
 
@@ -59,7 +60,10 @@ def test_submit_tick_details_cancel(jobs):
     found = ask(jobs.site, lookup(jobs.directory, token, name))
     assert (found.job_id, found.certain) == (job_id, True)
 
-    ask(jobs.site, cancel(job_id))
+    state = changes.after(changes.planned("tok-of-another", {}), changes.planned(token, {}, job_name=name))
+    with pytest.raises(RemoteFailure, match="not cancelled: Slurm gave its ID to another job"):
+        ask(jobs.site, only_own(cancel(job_id), state.submissions["tok-of-another"]))
+    ask(jobs.site, only_own(cancel(job_id), state.submissions[token]))
     jobs.wait_for(job_id, "CANCELLED")
     jobs.wait_for_accounting(job_id)
     last = ask(jobs.site, poll_queue([job_id]))

@@ -8,10 +8,7 @@ import pytest
 
 from tests.contract.jobs import PINNED, REFUSALS, Jobs
 
-SAID_BY_SBATCH = {
-    "bad-time", "bad-option", "bad-directive", "no-shebang", "missing", "en-dash",
-    "blank-gres",
-}  # fmt: skip
+SAID_BY_SBATCH = {"bad-time", "bad-option", "bad-directive", "no-shebang", "missing", "en-dash", "blank-gres"}
 """Refused by sbatch itself, before it speaks to the controller."""
 
 
@@ -55,10 +52,10 @@ def test_test_only_tells_when_and_where(jobs):
     before = set(jobs.queue())
     answer = jobs.run(f"{PINNED}sbatch --test-only {jobs.gpu(4)} ok.sh")
     assert (answer.status, answer.out) == (0, "")
-    found = re.fullmatch(
-        r"sbatch: Job \d+ to start at (\d+) (?:a )?using (\d+) processors on nodes (\S+) in partition (\S+)",
-        answer.err,
+    said = (
+        r"sbatch: Job \d+ to start at (\d+) (?:a )?using (\d+) processors on nodes (\S+) in partition (\S+)"
     )
+    found = re.fullmatch(said, answer.err)
     assert found, answer.err
     assert (found[2], found[4]) == ("80", jobs.site.gpu_partition)
     local = jobs.run(f"unset SLURM_TIME_FORMAT; sbatch --test-only {jobs.gpu(4)} ok.sh")
@@ -84,9 +81,8 @@ def test_second_debug_job_is_refused_until_the_first_is_over(jobs):
         assert second.status == 1
         lines = [line.removeprefix("sbatch: error: ") for line in second.err.splitlines()]
         assert lines[0] == "QOSMaxSubmitJobPerUserLimit"
-        assert lines[-1] == (
-            f"{last}: Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
-        )
+        policy = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
+        assert lines[-1] == f"{last}: {policy}"
     assert jobs.run(f"scancel {first}").status == 0
     jobs.wait_for(first, "CANCELLED")
     again = jobs.submit(f"{debug} ok.sh")
@@ -116,9 +112,7 @@ CASES: dict[str, tuple[str, int, list[str]]] = {
     ),
     "exported": ("MINE=1 srun -n 1 --export=ALL,WORD=said sh -c 'echo $WORD $MINE'", 0, ["said 1"]),
     "exported-alone": ("MINE=1 srun -n 1 --export=WORD=said /bin/sh -c 'echo $WORD $MINE'", 0, ["said"]),
-    "per-node-alone": (
-        "unset SLURM_NTASKS SLURM_NPROCS; srun -N 1 --tasks-per-node=2 echo x", 0, ["x", "x"],
-    ),
+    "per-node-alone": ("unset SLURM_NTASKS SLURM_NPROCS; srun -N 1 --tasks-per-node=2 echo x", 0, ["x", "x"]),
     "one-fails": (
         "srun -n 3 sh -c '[ $SLURM_PROCID != 1 ] || exit 3'", 3,
         ["srun: error: NODE: task 1: Exited with exit code 3"],

@@ -146,7 +146,7 @@ class ScriptedCluster:
             "test-only": lambda: self.test_only(words[1]), "cancel": lambda: self.cancel(words[-1]),
             "hold": lambda: self.control(words[-1], "hold"),
             "release": lambda: self.control(words[-1], "release"),
-            "early-end": lambda: self.end_after(words[1], int(words[0])),
+            "early-end": lambda: self.end_after(words[-1], int(words[-2])),
             "look": lambda: self.present(words), "digest": lambda: self.digest(words[0]),
         }  # fmt: skip
         return answers[call.name]()

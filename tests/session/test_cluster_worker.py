@@ -161,14 +161,18 @@ def test_a_plain_refusal_ends_the_submission_with_its_reason(bench, silent):
 
 
 def test_a_job_that_the_queue_shows_as_another_is_looked_up_again(bench):
-    """sbatch's wrapper printed a number, and not that of the job."""
-    bench.cluster.jobs["77"] = ScriptedJob("77", "", "by-hand", "/home/student")
+    """sbatch's wrapper printed a number, and not that of the job. Each of the two can be cancelled."""
+    bench.cluster.jobs["77"] = ScriptedJob("77", "", "by-hand", "/home/student", state="RUNNING")
     bench.cluster.accepted_as = "77"
     assert submitted(bench)
     bench.cluster.accepted_as = None
     bench.run(20, lambda: only(bench).job is not None and only(bench).job.job_id != "77")
+    bench.run(60, lambda: bool(bench.session.state.other_jobs))
+    ours, other = bench.session.my_jobs()
+    assert (other.job_id, other.name, other.phase, other.run_ids) == ("77", "by-hand", JobPhase.RUNNING, ())
     bench.settled(bench.session.cancel(1))
-    assert calls_of(bench, "cancel") == [only(bench).job.job_id] != ["77"]
+    bench.settled(bench.session.cancel_job("77"))
+    assert calls_of(bench, "cancel") == [ours.job_id, "77"]
 
 
 @pytest.mark.parametrize("refusal", [
@@ -309,17 +313,6 @@ def test_limits_that_make_no_sense_are_said_beforehand(minutes, changes, refusal
 
 def calls_of(bench: Bench, verb: str) -> list[object]:
     return [argument for name, argument in bench.cluster.calls if name == verb]
-
-
-def test_a_job_of_another_program_is_seen_and_holds_the_slot(bench):
-    bench.cluster.jobs["77"] = ScriptedJob("77", "", "by-hand", "/home/me", state="RUNNING")
-    bench.online()
-    bench.run(20, lambda: bool(bench.session.state.other_jobs))
-    (job,) = bench.session.my_jobs()
-    assert (job.job_id, job.name, job.phase, job.run_ids) == ("77", "by-hand", JobPhase.RUNNING, ())
-    bench.session.cancel_job("77")
-    bench.run(130, lambda: not bench.session.state.other_jobs)
-    assert calls_of(bench, "cancel") == ["77"]
 
 
 def test_how_long_a_job_lasts_is_by_the_clusters_clock_whatever_ours_says():

@@ -99,19 +99,17 @@ def test_the_password_is_announced_right_before_it_is_asked(tmp_path, monkeypatc
     assert order == sorted(order)
 
 
-def settable(**settings: str) -> Check:
-    """A check whose fix is to write these settings."""
-    return Check(key="x", title="X", status="problem", sentence="s", action="settings", settings=settings)
-
-
 def test_what_a_check_corrects_in_the_settings_and_a_key_that_others_can_read(folder, tmp_path):
     folder.settings_path.write_text(folder.settings_path.read_text() + "\n# mine\n")
-    assert "account = nct_345" in fix_check(settable(account="nct_345"), folder)
+    account = {"action": "settings", "settings": {"account": "nct_345"}}
+    check = Check(key="x", title="X", status="problem", sentence="s", **account)
+    assert "account = nct_345" in fix_check(check, folder)
     assert folder.settings().account == "nct_345" and folder.settings().user == "me"
     assert "# mine" in folder.settings_path.read_text()
     (key := tmp_path / "id").write_text("k")
     key.chmod(0o644)
-    assert "Only you" in fix_check(replace(settable(identity=str(key)), action="protect-key"), folder)
+    protect = replace(check, action="protect-key", settings={"identity": str(key)})
+    assert "Only you" in fix_check(protect, folder)
     assert key.stat().st_mode & 0o777 == 0o600
 
 

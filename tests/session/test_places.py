@@ -149,11 +149,12 @@ def test_commands_are_quoted_as_a_person_would_and_options_stay_words(bench):
     assert not bench.cluster.calls and not bench.session.state.submissions
     accepted(bench)
     item = only(bench)
-    cancel = "ssh -n -- login1 \"bash -lc 'scancel 100'\""
+    own = f"squeue --me --states=all --jobs=100 --format=%k:%Z | grep -q {item.token}"
+    cancel = f"ssh -n -- login1 \"bash -lc '{own} && scancel 100'\""
     assert by_action(commands_of_cancel(bench.session, item)) == {"cancel": (cancel,)}
     (limit,) = commands_of_cancel(bench.session, item, 9)
-    assert "scontrol update JobId=100 TimeLimit=9" in limit.commands[0]
     assert limit.text.startswith("# let Slurm end the job 9 minutes after its start\nssh ")
+    assert f"{own} && scontrol update JobId=100 TimeLimit=9" in limit.text
     assert commands_of_cancel(bench.session, replace(item, job=None)) == ()
 
 

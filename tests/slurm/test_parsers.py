@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from labtui.domain.model import JobPhase
 from labtui.slurm import probe, queue, values
 from labtui.slurm.batch_script import JobScript, read_script
-from labtui.slurm.job_control import check_options, classify
+from labtui.slurm.job_control import check_script, classify
 from labtui.slurm.probe import parse_associations, parse_qos, parse_quota, parse_version, slurm_probe
 from labtui.slurm.queue import parse_accounting, parse_queue, poll_queue
 from labtui.slurm.remote_command import CommandResult, cut_frame
@@ -101,7 +101,7 @@ def test_no_text_breaks_a_parser(text):
     cut_frame(f"\n{NONCE}<\n{text}\n{NONCE}> {text}\n".encode(), NONCE)
     for call in (
         poll_queue(["1"]), lookup("/d", "0f3a-77aa-b2c4", "ResNet50-b2c4"), slurm_probe(),
-        probe.paths_probe("/r", ["/a"]), site_probe(), check_options(()),
+        probe.paths_probe("/r", ["/a"]), site_probe(), check_script(options=()),
     ):  # fmt: skip
         read(call, text, text)
 

@@ -6,7 +6,7 @@ import pytest
 
 from labtui.domain.errors import RemoteFailure, SubmitRefused
 from labtui.domain.model import JobPhase
-from labtui.slurm.job_control import check_options, classify, control
+from labtui.slurm.job_control import cancel, check_script, classify, control
 from labtui.slurm.remote_command import CommandResult
 from labtui.slurm.states import explain_reason, reason_words
 from labtui.slurm.submit import submit
@@ -38,17 +38,17 @@ def test_recorded_refusals(version, name, key):
     refusal = classify(text.err)
     assert (refusal.key, refusal.wait, refusal.unclear) == (key, name == "second-debug", False)
     assert refusal.sentence and refusal.hint and refusal.detail
-    tested = check_options(()).read(answer(version, f"test-only-{name}"))
+    tested = check_script(options=()).read(answer(version, f"test-only-{name}"))
     assert not tested.ok and tested.wait == refusal.wait
     assert tested.sentence == classify(answer(version, f"test-only-{name}").err).sentence
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_recorded_test_only_answers(version):
-    report = check_options(()).read(answer(version, "test-only-gpu"))
+    report = check_script(options=()).read(answer(version, "test-only-gpu"))
     assert report.ok and report.sentence == "Slurm would accept this job."
-    assert check_options(()).read(answer(version, "test-only-local-time")).ok
-    assert not check_options(()).read(CommandResult(b"", b"", None)).ok
+    assert check_script(options=()).read(answer(version, "test-only-local-time")).ok
+    assert not check_script(options=()).read(CommandResult(b"", b"", None)).ok
 
 
 @pytest.mark.parametrize(("stderr", "key", "words", "unclear"), [
@@ -127,6 +127,8 @@ def test_a_refused_hold_says_why_and_only_a_job_that_waits_gets_advice():
         read(control("release", "7"), "", "Access/permission denied for job 7", 1)
     with pytest.raises(RemoteFailure, match="it is already running") as runs:
         read(control("hold", "7"), "", "it is already running", 1)
+    for over in ("Kill job error on job id 5: Invalid job id specified", "Job/step already completing"):
+        read(cancel("5"), "", f"scancel: error: {over}", 1)
     assert (runs.value.reason, runs.value.hint) == ("running", "Only a job that waits can be held.")
     assert "Cancel it" in reason_words("queued", "BadConstraints"), "as `labtui queue` asks"
     assert reason_words(JobPhase.QUEUED, "") == ""

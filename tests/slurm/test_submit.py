@@ -12,8 +12,9 @@ import pytest
 
 from labtui.domain.errors import ConnectionLost, SubmitRefused
 from labtui.slurm import submit as sending
-from labtui.slurm.job_control import cancel, check_options
+from labtui.slurm.job_control import check_script, control, end_after, only_own
 from labtui.slurm.remote_command import Call, CommandResult, T
+from tests import changes
 from tests.slurm.recorded import NONCE, accounting_row, queue_row, read
 
 TOKEN, NAME = "lt0f3a77aa00000000b2c4", "ResNet50-b2c4"
@@ -263,12 +264,11 @@ def test_hostile_words_stay_words(site):
     assert not list(site.folder.rglob("pwned"))
 
 
-@pytest.mark.parametrize(
-    ("text", "job_id"),
-    [("123\n", "123"), ("123;mn5\n", "123"), ("Welcome to 2026\n77\n", "77"), ("77\nbye\n", "77"), ("", None),
-     ("5\n4", None), ("Submitted batch job 12 on cluster other\n", "12"), ("007\n", None),
-     ("\u0661\u0662\n", None), ("9" * 5000, None), ("job 12\n", None)],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "job_id"), [
+    *(("123\n", "123"), ("123;mn5\n", "123"), ("Welcome to 2026\n77\n", "77"), ("77\nbye\n", "77"), ("", None)),
+    *(("5\n4", None), ("Submitted batch job 12 on cluster other\n", "12"), ("007\n", None)),
+    *(("\u0661\u0662\n", None), ("9" * 5000, None), ("job 12\n", None)),
+])  # fmt: skip
 def test_job_ids(text, job_id):
     assert sending.parse_submit(text) == job_id
 
@@ -293,9 +293,9 @@ def test_a_refused_account_queue_time_limit_or_size_names_what_there_is(site, wo
     site.program("sbatch", f"echo 'sbatch: error: {words}' >&2; exit 1")
     with pytest.raises(SubmitRefused) as caught:
         site.ask(sending.submit(str(site.dir), "job.slurm", TOKEN, NAME, attempt=0))
-    assert named in caught.value.hint and named in site.ask(check_options(())).hint
+    assert named in caught.value.hint and named in site.ask(check_script(options=())).hint
     site.program("sbatch", "echo 'sbatch: Job 1 to start at 9 using 1 processors in partition old' >&2")
-    assert "accept this job. The partition old is down" in site.ask(check_options(())).sentence
+    assert "accept this job. The partition old is down" in site.ask(check_script(options=())).sentence
 
 
 def test_a_limit_of_the_queue_asks_nothing_more(site):
@@ -306,6 +306,17 @@ def test_a_limit_of_the_queue_asks_nothing_more(site):
     assert caught.value.wait and not (site.folder / "asked").exists()
 
 
-def test_cancelling_what_is_over():
-    for words in ("Kill job error on job id 5: Invalid job id specified", "Job/step already completing"):
-        read(cancel("5"), "", f"scancel: error: {words}", 1)
+@pytest.mark.parametrize(("row", "said"), [
+    *((f"/d/{TOKEN}/.|x|(null)", ""), ("/d|x|labtui:" + TOKEN, ""), (f"/d|{NAME}|", ""), ("", "Invalid job id")),
+    *((row, "gave its ID to another") for row in (f"/d/lt{'0' * 20}|{NAME}|", f"/d|{NAME}|labtui:lt1", "/d|x|")),
+])  # fmt: skip
+def test_nothing_is_done_to_another_job_that_got_the_id(site, row, said):
+    own = changes.after(changes.planned(TOKEN, {}, job_name=NAME)).submissions[TOKEN]
+    site.program("squeue", f"tr '|' '\\037' <<<'{row}'")
+    site.program("scontrol", 'echo "did $*" >&2')
+    for call, did in (
+        (control("release", "5"), "release 5"),
+        (end_after("5", 9), "update JobId=5 TimeLimit=9"),
+    ):
+        err = site.run(only_own(call, own)).err
+        assert said in err and (f"did {did}" in err) is not bool(said)

@@ -23,7 +23,7 @@ from labtui.doctor.checks import PYTHON_LIMIT_S, Requirements, check_paths, chec
 from labtui.domain.errors import CannotConnect, LabError
 from labtui.domain.profile import Profile, fill
 from labtui.preflight.files import alternative_path
-from labtui.slurm.job_control import check_options
+from labtui.slurm.job_control import check_script
 from labtui.slurm.job_script import load_lines
 from labtui.slurm.probe import SlurmProbe, from_home, paths_probe, slurm_probe
 
@@ -232,7 +232,7 @@ def _check_trials(
     for gpus in wanted.smallest_jobs:
         options = checks.trial_options(profile, wanted, gpus=gpus)
         try:
-            trial = connection.ask(check_options(options))
+            trial = connection.ask(check_script(options=options))
         except LabError as error:
             yield checks.failed("gpu-job" if gpus else "cpu-job", error)
             return

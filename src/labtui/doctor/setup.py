@@ -24,7 +24,7 @@ from labtui.doctor.checks import Requirements, check_account, trial_options
 from labtui.domain import decode
 from labtui.domain.errors import LoginRefused, UsageError, failure, os_errors
 from labtui.domain.profile import Profile
-from labtui.slurm.job_control import SbatchAnswer, check_options
+from labtui.slurm.job_control import SbatchAnswer, check_script
 from labtui.slurm.probe import SlurmProbe, from_home, paths_exist, slurm_probe
 from labtui.slurm.remote_command import Call, CommandResult, shell_file
 from labtui.slurm.site_probe import SiteProbe, site_probe
@@ -214,5 +214,5 @@ def _try_profile(
     qos = choices.qos if profile.queue_option == "partition" else ""
     wanted = Requirements(qos=qos, account=profile.default_account)
     options = trial_options(profile, wanted, gpus=min(1, profile.gpus_per_node))
-    trial = connection.ask(check_options(options))
+    trial = connection.ask(check_script(options=options))
     return SiteSetup(profile=profile, text=text, unknown=unknown, trial=trial, qos=qos)

@@ -103,10 +103,7 @@ class PracticeCluster(contextlib.AbstractContextManager["PracticeCluster"]):
         self._beating = threading.Thread(target=self._beat, name="practice-scheduler", daemon=True)
         self._beating.start()
 
-    def __exit__(self, *_error: object) -> None:
-        self.close()
-
-    def close(self) -> None:
+    def close(self, *_error: object) -> None:
         """End jobs, connections and listeners; the watchdog removes a folder that is not kept."""
         if self._stop.is_set():
             return
@@ -119,6 +116,8 @@ class PracticeCluster(contextlib.AbstractContextManager["PracticeCluster"]):
         self.runner.close()
         if self._state_file:
             self._state_file.close()
+
+    __exit__ = close
 
     def settings(self, scripts: Iterable[str] = ()) -> dict[str, Any]:
         """The settings of a `lab.toml` for this cluster.

@@ -91,10 +91,8 @@ class Controller:
         """Check the limits on the number of jobs. Raises Refused."""
         limit = request.queue.max_submit_per_user
         with self.lock:
-            mine = [
-                job for job in self.jobs.values() if job.request.queue == request.queue and not job.finished
-            ]
-        if limit is not None and len(mine) >= limit:
+            live = [job.request.queue for job in self.jobs.values() if not job.finished]
+        if limit is not None and live.count(request.queue) >= limit:
             raise Refused("QOSMaxSubmitJobPerUserLimit", final=POLICY)
 
     def refuses_writes(self, now: float) -> bool:

@@ -236,9 +236,11 @@ def commands_of_cancel(
     """The commands that cancel a submission's job, now or `minutes` after its start; empty without a job."""
     if submission.job is None:
         return ()
-    number, login = submission.job.job_id, _Login(session)
-    if minutes is None:
-        return (ManualCommands("cancel", "cancel the job", (login.run(shlex.join(["scancel", number])),)),)
-    command = shlex.join(["scontrol", "update", f"JobId={number}", f"TimeLimit={minutes:d}"])
-    sentence = f"let Slurm end the job {minutes:d} minutes after its start"
-    return (ManualCommands("end-after", sentence, (login.run(command),)),)
+    job_id, token = submission.job.job_id, submission.token
+    # as `slurm/sh/own-job.sh`: Slurm may have given the ID to another job
+    own = f"squeue --me --states=all --jobs={job_id} --format=%k:%Z | grep -q {token}"
+    action, sentence, command = "cancel", "cancel the job", f"scancel {job_id}"
+    if minutes is not None:
+        action, sentence = "end-after", f"let Slurm end the job {minutes:d} minutes after its start"
+        command = f"scontrol update JobId={job_id} TimeLimit={minutes:d}"
+    return (ManualCommands(action, sentence, (_Login(session).run(f"{own} && {command}"),)),)

@@ -25,7 +25,7 @@ from labtui.domain.state import UNANSWERED, UNKNOWN_SENTENCE, SubmissionState
 from labtui.session.folder import SCRIPT_NAME
 from labtui.session.journal import STORE_KEY, Request
 from labtui.session.worker_context import Task, WorkerContext, errors_to, fail, settle
-from labtui.slurm.job_control import NO_ANSWER, cancel, control, end_after
+from labtui.slurm.job_control import NO_ANSWER, cancel, control, end_after, only_own
 from labtui.slurm.remote_command import Call
 from labtui.slurm.states import early_end_refusal, sendable
 from labtui.slurm.submit import Lookup, accepted_unread, empty_answers, lookup, no_job, submit, token_of
@@ -212,7 +212,7 @@ class Submitter:
         for future in pending.sent:
             settle(future, token)
         for cancelled in pending.cancelled:
-            self._context.run(self._context.question_task(cancel(job_id), cancelled))
+            self._context.run(self._context.question_task(only_own(cancel(job_id), submission), cancelled))
         del self._pending[token]
 
     def _postpone(self, submission: SubmissionState, error: LabError, tries: int) -> None:
@@ -291,7 +291,7 @@ class Submitter:
                     fail(done, failure("not-changed", run=run, done=what, text=offline.sentence))
                     return
                 try:
-                    yield partial(context.cluster.ask, call)
+                    yield partial(context.cluster.ask, only_own(call, submission))
                 except ConnectionLost as error:
                     fail(done, failure("maybe-changed", run=run, done=what, text=error.sentence))
                     raise

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from labtui.domain.errors import RemoteFailure
 from labtui.domain.model import plural
+from labtui.domain.state import SubmissionState
 from labtui.slurm import values
 from labtui.slurm.probe import ASSOCIATION_FIELDS, parse_associations
 from labtui.slurm.remote_command import Call, CommandResult, shell_file
@@ -94,8 +95,8 @@ def known_alternatives(key: str, out: str) -> str:
     return f"{heads.get(key, 'Open to you')}: {known}." if known else ""
 
 
-def check_script(script: str, options: Sequence[str] = ()) -> Call[SbatchAnswer]:
-    """Run ``sbatch --test-only`` on a job script; nothing is submitted, and no file is needed."""
+def check_script(script: str = "#!/bin/bash\ntrue\n", options: Sequence[str] = ()) -> Call[SbatchAnswer]:
+    """Run ``sbatch --test-only`` on a job script (by default of a job that does nothing); nothing is submitted."""
     return Call(
         name="test-only",
         script=shell_file("refused", "test-only"),
@@ -103,11 +104,6 @@ def check_script(script: str, options: Sequence[str] = ()) -> Call[SbatchAnswer]
         limit_s=115,
         read=_read_test_only,
     )
-
-
-def check_options(options: Sequence[str]) -> Call[SbatchAnswer]:
-    """Run ``sbatch --test-only`` on a job that does nothing, with these options."""
-    return check_script("#!/bin/bash\ntrue\n", options)
 
 
 def _read_test_only(result: CommandResult) -> SbatchAnswer:
@@ -153,6 +149,12 @@ def _read_done(failed: str, over: bool, result: CommandResult) -> None:
     if result.status != 0 and not (over and told.get("over")):
         sentence = f"{failed}: {words or 'no reason given'}."
         raise RemoteFailure(sentence, told["hint"], reason=told.get("key", ""))
+
+
+def only_own(call: Call[None], submission: SubmissionState) -> Call[None]:
+    """A command that acts only if the job is still this submission's: Slurm may have given its ID to another one."""
+    own = submission.token, submission.job_name
+    return replace(call, script=f"{shell_file('own-job')}\n{call.script}", arguments=(*own, *call.arguments))
 
 
 def control(what: Literal["hold", "release"], job_id: str) -> Call[None]:
