@@ -90,7 +90,7 @@ class Parser(argparse.ArgumentParser):
 def main_parser() -> argparse.ArgumentParser:
     """The parser for `labtui` without a command; its help lists the commands."""
     wide = max(map(len, COMMANDS)) + 2
-    lines = "\n".join(f"  {name:<{wide}}{text}" for name, (_, text) in COMMANDS.items())
+    lines = "\n".join(f"  {name:<{wide}}{text}" for name, (_, text, _) in COMMANDS.items())
     parser = Parser(
         prog="labtui",
         description="Run the parallel-training lab on a Slurm cluster from one terminal window.",
@@ -106,37 +106,56 @@ def main_parser() -> argparse.ArgumentParser:
     return parser
 
 
-COMMANDS: dict[str, tuple[str, str]] = {
-    "practice": ("screens", "open labtui on the practice cluster inside this program"),
-    "init": ("lab_folders", "make a lab folder"),
-    "labs": ("lab_folders", "list and check lab editions"),
-    "doctor": ("doctor", "check the connection, the account, the paths and a small job"),
-    "key": ("doctor", "set up the login by SSH key: make a key, install it, test it"),
-    "submit": ("submit", "submit the runs of a task, or a job file of your own"),
-    "lint": ("job_files", "check job files and training scripts for mistakes"),
-    "watch": ("follow", "follow the runs until they end"),
-    "queue": ("jobs", "show the jobs and the submission queue"),
-    "log": ("follow", "show a run's output"),
-    "cancel": ("jobs", "cancel runs, or any job of yours"),
-    "retry": ("jobs", "submit a run again: the same, with more time, or a smaller batch"),
-    "hold": ("jobs", "hold waiting runs until they are released"),
-    "release": ("jobs", "release held runs"),
-    "check": ("lab_folders", "show which tasks are done, based on evidence"),
-    "parse": ("parse", "read training logs and print what they contain"),
-    "results": ("results", "epoch time, throughput, speedup, efficiency; how exact they are"),
-    "why": ("results", "where the efficiency went"),
-    "plot": ("results", "draw the charts into files"),
-    "export": ("results", "write tables, plots and the slide deck"),
-    "completion": ("cli", "print a completion script for bash, zsh or fish"),
-    "repair": ("doctor", "rebuild the database from job scripts and copies of the logs"),
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "practice": ("screens", "open labtui on the practice cluster inside this program", "trust"),
+    "init": ("lab_folders", "make a lab folder", "connection"),
+    "labs": ("lab_folders", "list and check lab editions", "json"),
+    "doctor": (
+        "doctor",
+        "check the connection, the account, the paths and a small job",
+        "lab connection json",
+    ),
+    "key": ("doctor", "set up the login by SSH key: make a key, install it, test it", "lab connection"),
+    "submit": ("submit", "submit the runs of a task, or a job file of your own", "folder sending"),
+    "lint": ("job_files", "check job files and training scripts for mistakes", "folder"),
+    "watch": ("follow", "follow the runs until they end", "folder json"),
+    "queue": ("jobs", "show the jobs and the submission queue", "folder json"),
+    "log": ("follow", "show a run's output", "run folder"),
+    "cancel": ("jobs", "cancel runs, or any job of yours", "folder show_commands"),
+    "retry": (
+        "jobs",
+        "submit a run again: the same, with more time, or a smaller batch",
+        "run folder sending",
+    ),
+    "hold": ("jobs", "hold waiting runs until they are released", "runs folder"),
+    "release": ("jobs", "release held runs", "runs folder"),
+    "check": ("lab_folders", "show which tasks are done, based on evidence", "folder json"),
+    "parse": ("parse", "read training logs and print what they contain", "json pattern"),
+    "results": ("results", "epoch time, throughput, speedup, efficiency; how exact they are", "input json"),
+    "why": ("results", "where the efficiency went", "input json"),
+    "plot": ("results", "draw the charts into files", "input"),
+    "export": ("results", "write tables, plots and the slide deck", "folder json"),
+    "completion": ("cli", "print a completion script for bash, zsh or fish", ""),
+    "repair": ("doctor", "rebuild the database from job scripts and copies of the logs", "folder"),
 }
-"""The module of each command and what the command does. Its functions are `NAME_arguments` and `run_NAME`."""
+"""The module of each command, what the command does, and the options that it shares with others (`options.add_*`).
+
+Its functions in the module are `run_NAME` and, for arguments of its own, `NAME_arguments`.
+"""
 
 
-def command_functions(name: str) -> tuple[Callable[[argparse.ArgumentParser], None], Callable[..., int]]:
-    """The functions that add a command's arguments to a parser and that run it; imports the command's module."""
-    module = importlib.import_module(f"labtui.commands.{COMMANDS[name][0]}")
-    return getattr(module, f"{name}_arguments"), getattr(module, f"run_{name}")
+def add_arguments(parser: argparse.ArgumentParser, name: str) -> Callable[..., int]:
+    """Add a command's arguments to a parser and return the function that runs it; imports the command's module."""
+    from labtui.commands import options
+
+    place, _, shared = COMMANDS[name]
+    module = importlib.import_module(f"labtui.commands.{place}")
+    if own := getattr(module, f"{name}_arguments", None):
+        own(parser)
+    for option in shared.split():
+        getattr(options, f"add_{option}")(parser)
+    run: Callable[..., int] = getattr(module, f"run_{name}")
+    return run
 
 
 def _dispatch(arguments: Sequence[str]) -> int:
@@ -144,12 +163,11 @@ def _dispatch(arguments: Sequence[str]) -> int:
         arguments = [arguments[1], "--trust", *arguments[2:]]
     if arguments and arguments[0] in COMMANDS:
         name, *words = arguments
-        add_arguments, run = command_functions(name)
         about = f"{COMMANDS[name][1]}."
         about = about[:1].upper() + about[1:]
         parser = Parser(prog=f"labtui {name}", description=about, allow_abbrev=False)
-        add_arguments(parser)
-        return int(run(parser.parse_intermixed_args(words)))
+        run = add_arguments(parser, name)
+        return run(parser.parse_intermixed_args(words))
     first = arguments[0] if arguments else ""
     if first and not first.startswith("-") and not os.path.exists(first):  # noqa: PTH110 (pathlib is not needed to start)
         import difflib
@@ -224,9 +242,9 @@ def run_completion(args: argparse.Namespace) -> int:
     whole.add_argument("--version", action="version", version=f"labtui {__version__}")
     commands = whole.add_subparsers(parser_class=Parser)
     kinds = {"DIR": shtab.DIRECTORY, "FILE": shtab.FILE, "TASK|FILE": shtab.FILE}
-    for name, (_, sentence) in COMMANDS.items():
+    for name, (_, sentence, _) in COMMANDS.items():
         parser = commands.add_parser(name, help=sentence)
-        command_functions(name)[0](parser)
+        add_arguments(parser, name)
         for action in parser._actions:
             if isinstance(action.metavar, str) and action.metavar in kinds:
                 action.complete = kinds[action.metavar]  # type: ignore[attr-defined]  # shtab's own attribute

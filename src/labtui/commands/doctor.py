@@ -28,10 +28,6 @@ DEFAULT_PROFILE = "mn5"
 
 
 def doctor_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the folder, or the options of `init`, and the form of the answer."""
-    options.add_folder(parser, "FOLDER", "the lab folder (default: the one here)")
-    options.add_connection(parser)
-    options.add_json(parser)
     words = "write the corrections to lab.toml; make your private key readable by you alone"
     parser.add_argument("--fix", action="store_true", help=words)
 
@@ -82,9 +78,6 @@ def choose_cluster(args: argparse.Namespace) -> tuple[Profile, Overrides, Requir
 
 
 def key_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the folder whose cluster is meant, or the cluster itself."""
-    options.add_folder(parser, "FOLDER", "the lab folder (default: the one here)")
-    options.add_connection(parser)
     parser.add_argument("--no-passphrase", action="store_true", help="make the new key without a passphrase")
 
 
@@ -129,9 +122,6 @@ def _passphrase() -> str:
     if first != getpass.getpass("Same passphrase again: ", stream=sys.stderr):
         raise failure("passphrases")
     return first
-
-
-repair_arguments = options.add_folder
 
 
 def run_repair(args: argparse.Namespace) -> int:

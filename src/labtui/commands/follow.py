@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from labtui.commands import cli, options
+from labtui.commands import cli
 from labtui.commands.terminal import OpenLab, error_lines, lab_folder, print_line, print_wrapped, run_row, say
 from labtui.domain import decode, terminal_text
 from labtui.domain.model import RunPhase, Stream
@@ -26,12 +26,9 @@ from labtui.tui.view import View
 
 
 def log_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the run, the stream, and whether to follow."""
     parser.epilog = (
         "A pipe or file gets the log byte for byte; a terminal shows control characters as \ufffd."
     )
-    options.add_run(parser)
-    options.add_folder(parser)
     parser.add_argument("-f", "--follow", action="store_true", help="print it as it grows, to the job's end")
     stream = parser.add_mutually_exclusive_group()
     stream.add_argument("--err", dest="stream", action="store_const", const="err", help="standard error")
@@ -122,12 +119,6 @@ class _LogPrinter:
                 else:
                     sys.stdout.buffer.write(data)
         sys.stdout.flush()
-
-
-def watch_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the folder and the form of the answer."""
-    options.add_folder(parser)
-    options.add_json(parser)
 
 
 def run_watch(args: argparse.Namespace) -> int:

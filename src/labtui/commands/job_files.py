@@ -105,10 +105,8 @@ def finding_json(found: Finding) -> dict[str, Any]:
 
 
 def lint_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the files, the cluster they are meant for, and what to do with the findings."""
     parser.add_argument("files", nargs="*", metavar="FILE", help="job files, or training scripts")
     parser.add_argument("--cluster", metavar="PROFILE", help="the cluster (default: the lab folder's)")
-    options.add_folder(parser)
     parser.add_argument("--account", default="", help="account given to sbatch")
     parser.add_argument("--qos", default="", help="QoS given to sbatch")
     parser.add_argument("--time", type=options.count, metavar="MINUTES", help="time limit given to sbatch")

@@ -33,12 +33,9 @@ READ_END_S = 30.0
 
 
 def queue_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the folder and the form of the answer."""
     parser.epilog = "In JSON, exit_code is null if only the queue shows a job's end: accounting has the code."
-    options.add_folder(parser)
     parser.add_argument("--offline", action="store_true", help="show what is stored; ask no cluster")
     parser.add_argument("--all", action="store_true", help="all your jobs, also those of other programs")
-    options.add_json(parser)
 
 
 def run_queue(args: argparse.Namespace) -> int:
@@ -170,12 +167,9 @@ def _cause_and_advice(view: View, line: RunLine) -> tuple[str, str]:
 
 
 def cancel_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the numbers of the runs, as `labtui queue` shows them, and when to end them."""
-    options.add_run(parser, "runs", nargs="*")
+    options.add_runs(parser, "*")
     parser.add_argument("--after", type=options.count, metavar="MIN", help="end it MIN min after its start")
     parser.add_argument("--job", action="append", default=[], metavar="JOB", help="a job of yours, by its ID")
-    options.add_folder(parser)
-    options.add_show_commands(parser)
 
 
 def run_cancel(args: argparse.Namespace) -> int:
@@ -258,15 +252,6 @@ def _show_cancel_commands(lab: OpenLab, args: argparse.Namespace, runs: Iterable
     return terminal.print_commands(groups)
 
 
-def hold_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the numbers of the runs."""
-    options.add_run(parser, "runs", nargs="+")
-    options.add_folder(parser)
-
-
-release_arguments = hold_arguments
-
-
 def _hold(args: argparse.Namespace, *, held: bool) -> int:
     """Hold or release the jobs of runs, each job once."""
     with OpenLab(args) as lab:
@@ -285,17 +270,13 @@ run_hold, run_release = partial(_hold, held=True), partial(_hold, held=False)
 
 
 def retry_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the run, and what to do differently."""
     parser.epilog = (
         "A run that its time limit ended gets at least twice the time, as far as the queue allows; after one that "
         "ran out of GPU memory, all sizes are planned with a smaller batch. Any other is submitted as it was."
     )
-    options.add_run(parser)
     parser.add_argument("--again", action="store_true", help="also a run that is done, as --yes does")
     parser.add_argument("--same", action="store_true", help="keep the settings, however the run ended")
     parser.add_argument("--time", type=options.count, metavar="MINUTES", help="with this time limit")
-    options.add_folder(parser)
-    submit.add_sending_arguments(parser)
 
 
 def run_retry(args: argparse.Namespace) -> int:

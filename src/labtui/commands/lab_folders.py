@@ -34,10 +34,8 @@ if TYPE_CHECKING:
 
 
 def init_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the folder, the lab, the cluster and the account."""
     parser.add_argument("dir", nargs="?", default=".", metavar="DIR", help="folder to make (default: here)")
     parser.add_argument("--lab", metavar="ID", help="the lab edition, or a .toml file (see `labtui labs`)")
-    options.add_connection(parser)
     parser.add_argument("--data-dir", default="", metavar="REMOTE_DIR", help="the lab's data on the cluster")
     parser.add_argument("--container", default="", metavar="REMOTE_FILE", help="container on the cluster")
     words = "with --host: the module, or the absolute path of the Python, that has TensorFlow or PyTorch"
@@ -149,10 +147,7 @@ def _ask_student(question: SiteQuestion, accept: Callable[[str], Choices]) -> Ch
 
 
 def check_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the tasks and the form of the answer."""
     parser.add_argument("task", nargs="*", metavar="TASK", help="a task's number (default: all of them)")
-    options.add_folder(parser)
-    options.add_json(parser)
 
 
 def run_check(args: argparse.Namespace) -> int:
@@ -206,7 +201,6 @@ def _print_task(line: TaskLine, check: TaskCheck, *, full: bool) -> None:
 def labs_arguments(parser: argparse.ArgumentParser) -> None:
     words = "show this lab's tasks; `check FILE...` checks edition files: the schema, and the names in them"
     parser.add_argument("names", nargs="*", metavar="LAB", help=words)
-    options.add_json(parser)
 
 
 def run_labs(args: argparse.Namespace) -> int:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from functools import partial
 
+from labtui.domain.terminal_text import printable
 from labtui.slurm.values import number
 
 
@@ -13,10 +14,15 @@ def add_json(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def add_folder(parser: argparse.ArgumentParser, alone: str = "", words: str = "") -> None:
-    """Add ``--folder DIR`` and ``--trust``; also the folder's path `alone`, if that has a name and its help `words`."""
-    if alone:
-        parser.add_argument("folder", nargs="?", default=argparse.SUPPRESS, metavar=alone, help=words)
+def add_lab(parser: argparse.ArgumentParser) -> None:
+    """Add the lab folder, by its path alone or as ``--folder DIR``."""
+    words = "the lab folder (default: the one here)"
+    parser.add_argument("folder", nargs="?", default=argparse.SUPPRESS, metavar="FOLDER", help=words)
+    add_folder(parser)
+
+
+def add_folder(parser: argparse.ArgumentParser) -> None:
+    """Add ``--folder DIR`` and ``--trust``."""
     parser.add_argument("--folder", metavar="DIR", help="the lab folder (default: here or above)")
     add_trust(parser)
 
@@ -32,6 +38,15 @@ def add_pattern(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pattern", action="append", default=[], metavar="REGEX", help=words)
     words = "also read the lines of this lab's programs (hpc4ai-ch4, mine.toml)"
     parser.add_argument("--lab", default="", metavar="ID|FILE", help=words)
+
+
+def add_input(parser: argparse.ArgumentParser) -> None:
+    """Add the logs with what describes them, or the folder."""
+    words = "a task, or training logs (default: all runs of the lab)"
+    parser.add_argument("files", nargs="*", metavar="TASK|FILE", help=words)
+    parser.add_argument("--images", type=count, metavar="N", help="images per epoch, if not logged")
+    add_folder(parser)
+    add_pattern(parser)
 
 
 _CONNECTION = {
@@ -101,11 +116,30 @@ _TYPES: dict[str, Callable[[str], object]] = {"port": count, "host_key": fingerp
 epochs = partial(count, most=10_000)
 
 
-def add_run(parser: argparse.ArgumentParser, name: str = "run", nargs: str | None = None) -> None:
-    """Add the number of a run, or of several."""
-    parser.add_argument(name, nargs=nargs, type=run_number, metavar="RUN", help="as `labtui queue` shows it")
+def add_run(parser: argparse.ArgumentParser) -> None:
+    """Add the number of a run."""
+    parser.add_argument("run", type=run_number, metavar="RUN", help="as `labtui queue` shows it")
+
+
+def add_runs(parser: argparse.ArgumentParser, nargs: str = "+") -> None:
+    """Add the numbers of runs."""
+    parser.add_argument(
+        "runs", nargs=nargs, type=run_number, metavar="RUN", help="as `labtui queue` shows it"
+    )
 
 
 def add_show_commands(parser: argparse.ArgumentParser) -> None:
     """Add ``--show-commands``."""
     parser.add_argument("--show-commands", action="store_true", help="print shell commands; send nothing")
+
+
+def add_sending(parser: argparse.ArgumentParser) -> None:
+    """Add how far to go, and which findings are overridden."""
+    parser.add_argument("--dry-run", action="store_true", help="show script, files, findings; send nothing")
+    parser.add_argument("--offline", action="store_true", help="with --dry-run: ask no cluster either")
+    words = "override the errors found; the reason is printed on the last page of the hand-in"
+    parser.add_argument("--force", default="", type=printable, metavar="REASON", help=words)
+    parser.add_argument("--yes", action="store_true", help="ask nothing, even in a terminal")
+    add_show_commands(parser)
+    parser.add_argument("--wait", action="store_true", help="wait until Slurm has accepted all of them")
+    add_json(parser)

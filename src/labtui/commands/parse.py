@@ -15,7 +15,7 @@ from typing import IO, Any
 import msgspec
 from msgspec.structs import asdict
 
-from labtui.commands import options, terminal
+from labtui.commands import terminal
 from labtui.domain.errors import LabError, failure
 from labtui.domain.model import EpochSample, Program, Stream
 from labtui.domain.run import MARKS, join_names
@@ -49,10 +49,7 @@ class ParsedFile(msgspec.Struct, frozen=True):
 
 
 def parse_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the files and the form of the answer."""
     parser.add_argument("files", nargs="+", metavar="FILE", help="training logs, a job's .out; - reads stdin")
-    options.add_json(parser)
-    options.add_pattern(parser)
 
 
 def programs_of(lab: str) -> tuple[Program, ...]:

@@ -37,20 +37,8 @@ _NOTHING = "No epoch time yet: a run needs two epochs, because the first is warm
 
 
 def results_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what to read, how much to print, and the form of the answer."""
-    add_input(parser)
     parser.add_argument("--details", action="store_true", help="also factors, laws, costs, readings, notes")
     parser.add_argument("--sources", action="store_true", help="also job, file and line of every number")
-    options.add_json(parser)
-
-
-def add_input(parser: argparse.ArgumentParser) -> None:
-    """Add the logs with what describes them, or the folder."""
-    words = "a task, or training logs (default: all runs of the lab)"
-    parser.add_argument("files", nargs="*", metavar="TASK|FILE", help=words)
-    parser.add_argument("--images", type=options.count, metavar="N", help="images per epoch, if not logged")
-    options.add_folder(parser)
-    options.add_pattern(parser)
 
 
 def run_results(args: argparse.Namespace) -> int:
@@ -166,12 +154,6 @@ _NO_SPLIT = (
 _CONTROL = "To tell contention from communication, run `labtui submit TASK --control independent`."
 
 
-def why_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what to read, and the form of the answer."""
-    add_input(parser)
-    options.add_json(parser)
-
-
 def run_why(args: argparse.Namespace) -> int:
     """Print where the efficiency went; return 1 if nothing can be said yet."""
     _, given = _measurements(args)
@@ -211,8 +193,6 @@ def _clock_sentence(row: ResultRow, given: Measurements) -> str:
 
 
 def plot_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what to read, where to write, and the formats."""
-    add_input(parser)
     parser.add_argument("--out", metavar="DIR", help="where to write (default: plots/ in the lab folder)")
     words = "png, svg, pdf (default png)"
     parser.add_argument("--format", type=formats_of, default=("png",), metavar="F[,F...]", help=words)
@@ -253,8 +233,6 @@ def _out_folder(named: str) -> Path:
 
 
 def export_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add which files to write, and where."""
-    options.add_folder(parser)
     decks = functools.partial(formats_of, known=("pptx", "pdf", "none"))
     words = "slides: pptx, pdf or none (default: as the lab is handed in)"
     parser.add_argument("--deck", type=decks, metavar="F[,F]", help=words)
@@ -263,7 +241,6 @@ def export_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--report", type=reports, default=("pdf", "ipynb"), metavar="F[,F]", help=words)
     parser.add_argument("--out", metavar="DIR", help="where to write (default: the lab folder)")
     parser.add_argument("--no-plots", action="store_true", help="leave out plots/")
-    options.add_json(parser)
 
 
 def run_export(args: argparse.Namespace) -> int:

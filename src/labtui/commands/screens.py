@@ -155,10 +155,8 @@ LAB = "hpc4ai-ch10"
 
 
 def practice_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the practice cluster."""
     words = f"the lab edition (default {LAB}; `labtui labs` lists them)"
     parser.add_argument("--lab", default=LAB, metavar="ID", help=words)
-    options.add_trust(parser)
     parser.add_argument("--keep", metavar="DIR", help="keep lab folder and cluster in DIR; continue there")
     words = "cluster seconds per second (default 20, or as kept); over 100, jobs may run out of time before they train"
     parser.add_argument("--factor", type=float, metavar="N", help=words)

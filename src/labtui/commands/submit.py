@@ -19,7 +19,6 @@ from labtui.domain.errors import LabError, failure
 from labtui.domain.model import PROCESS_PER_GPU, AcceptedFinding, SubmissionDraft, SubmissionStatus, plural
 from labtui.domain.run import join_names
 from labtui.domain.state import UNANSWERED, LabState
-from labtui.domain.terminal_text import printable
 from labtui.lab.plan import CONTROLS, PlanOverrides, drafts_from, task_of
 from labtui.lab.plan_table import control_rows, rows_of, split_options
 from labtui.preflight.findings import Finding, overridden
@@ -37,11 +36,9 @@ _UNKNOWN_LIMIT_S = 400.0
 
 
 def submit_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the task, the changes to its plan, and how far to go."""
     parser.add_argument("task", metavar="TASK|FILE", help="a task's number, e.g. 10.5; or your own job file")
     parser.add_argument("--task", dest="for_task", default="", metavar="TASK", help="a job file's task")
     parser.add_argument("--model", default="", help="what to call the model of a job file")
-    options.add_folder(parser)
     parser.add_argument("--gpus", metavar="N[,N...]", help="only these numbers of GPUs (0: CPU)")
     parser.add_argument("--epochs", type=options.epochs, metavar="N", help="epochs of each run")
     parser.add_argument("--batch-size", type=options.count, metavar="N", help="batch of each GPU")
@@ -56,19 +53,6 @@ def submit_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--control", choices=tuple(CONTROLS), help=words)
     words = "all runs, also those that are done or under way (default: only those that are missing)"
     parser.add_argument("--again", action="store_true", help=words)
-    add_sending_arguments(parser)
-
-
-def add_sending_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add how far to go, and which findings are overridden."""
-    parser.add_argument("--dry-run", action="store_true", help="show script, files, findings; send nothing")
-    parser.add_argument("--offline", action="store_true", help="with --dry-run: ask no cluster either")
-    words = "override the errors found; the reason is printed on the last page of the hand-in"
-    parser.add_argument("--force", default="", type=printable, metavar="REASON", help=words)
-    parser.add_argument("--yes", action="store_true", help="ask nothing, even in a terminal")
-    options.add_show_commands(parser)
-    parser.add_argument("--wait", action="store_true", help="wait until Slurm has accepted all of them")
-    options.add_json(parser)
 
 
 def run_submit(args: argparse.Namespace) -> int:

@@ -26,6 +26,7 @@ from textual.screen import Screen
 from textual.theme import Theme
 from textual.widget import MountError, Widget
 
+from labtui.domain.decode import own_toml
 from labtui.domain.terminal_text import ascii_text, ascii_wanted, inert
 
 if TYPE_CHECKING:
@@ -204,51 +205,16 @@ def preferred_theme() -> str:
         return ""
 
 
-def _theme(name: str, *, dark: bool, colours: str) -> Theme:
-    """A theme from its colours, in the order of `_NAMES`."""
-    named: dict[str, Any] = dict(zip(_NAMES, colours.split(), strict=True))
-    extra = {key.replace("_", "-"): named.pop(key) for key in _NAMES[10:]}
-    return Theme(
-        name=name,
-        dark=dark,
-        **named,
-        variables={
-            **extra,
-            "block-cursor-text-style": "none",
-            "block-cursor-background": named["panel"],
-            "block-cursor-foreground": named["foreground"],
-            "block-cursor-blurred-background": named["panel"],
-            "border": extra["axis"],
-            "border-blurred": extra["line"],
-            "button-color-foreground": extra["on-accent"],
-            "footer-background": named["surface"],
-            "footer-description-foreground": extra["soft"],
-            "footer-key-foreground": named["accent"],
-            "input-cursor-background": named["accent"],
-            "scrollbar": extra["axis"],
-            "scrollbar-background": named["surface"],
-        },
-    )
+def _theme(name: str, tables: dict[str, Any]) -> Theme:
+    """A theme with its colours, also under Textual's names for the parts of widgets."""
+    own, variables = tables[name], tables[name]["variables"]
+    parts = {part: (own | variables)[colour] for part, colour in tables["parts"].items()}
+    own["variables"] = {"block-cursor-text-style": "none", **variables, **parts}
+    return Theme(name, **own)
 
 
-_NAMES = (
-    *("background", "surface", "panel", "foreground", "primary", "accent", "secondary", "success", "warning"),
-    *("error", "tint", "line", "axis", "soft", "quiet", "on_accent", "error_ground"),
-    *("series_2", "series_3", "series_4", "series_5"),
-)
-DARK = _theme(
-    "labtui-dark",
-    dark=True,
-    colours="#11151a #161b22 #292e35 #e3e9f0 #62b6f7 #62b6f7 #8996a4 #6fcf9f #e8b94e "
-    "#f47f77 #1b2f42 #2f353d #5a6979 #abb7c3 #8996a4 #0d1116 #2c1a1c #f0883e #45c4b8 #bba0f7 #d8dd7a",
-)
-LIGHT = _theme(
-    "labtui-light",
-    dark=False,
-    colours="#fcfcfd #f1f4f7 #dfe7ef #16202a #0a62a6 #0a62a6 #566471 #0d6b41 #7c5300 "
-    "#b3261e #dcebf8 #d3dbe3 #84929f #3f4d5a #566471 #ffffff #fbe9e7 #a84300 #00696b #6d3fb3 #5e6300",
-)
-OURS = (DARK, LIGHT)
+_TABLES = own_toml(__file__, "themes.toml")
+OURS = DARK, LIGHT = _theme("labtui-dark", _TABLES), _theme("labtui-light", _TABLES)
 ANSWER_S = 4.0
 """How long a message that answers a key stands, if no other key is pressed."""
 

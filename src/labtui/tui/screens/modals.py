@@ -354,7 +354,7 @@ def help_page(app: LabApp) -> Table:
             table.add_row("", Text(("\n" if before else "") + group, "bold"))
         told = Text(f"not now: {reason}" if reason else binding.tooltip, "dim" if reason else "")
         table.add_row(Text(app.get_key_display(binding), "bold"), binding.description, told)
-    runs = "  ".join(f"{glyph} {phase.value}" for phase, glyph in words.PHASE_GLYPHS.items())
+    runs = "  ".join(f"{glyph} {phase}" for phase, glyph in words.PHASE_GLYPHS.items())
     tasks = (f"{words.TASK_GLYPHS[each]} {words.TASK_WORDS[each]}" for each in ("done", "partial", "open"))
     table.add_row(Text("↑ ↓ ← →", "bold"), "Move", "in lists, tables, texts, charts; page up and down, too")
     table.add_row("")
