@@ -14,6 +14,7 @@ from textual.pilot import Pilot
 from labtui.domain.model import EpochSample, Interval
 from labtui.results.charts import Look, line_of
 from labtui.tui.app import LabApp
+from labtui.tui.screens.modals import palette
 from labtui.tui.themes import roles as roles_of
 from labtui.tui.view_model import VIEWS
 from labtui.tui.widgets.charts_pane import ChartsPane, ShownCharts
@@ -233,7 +234,7 @@ async def test_a_key_that_has_nothing_to_do_says_why_and_so_does_the_palette(fil
         for pressed, why in ("m", "This chart has no filter."), ("enter", large), ("down", line):
             await pilot.press(pressed)
             await until(pilot, lambda why=why: why in [each.message for each in app._notifications], why)
-            assert any(x.title.endswith(f"not now: {why}") for x in app.get_system_commands(app.screen))
+            assert any(x.title.endswith(f"not now: {why}") for x in palette(app.screen))
         footer = " ".join(f"{each.key_display} {each.description}" for each in app.screen.query("FooterKey"))
         assert "←→ Point" in footer and "Filter" not in footer and "Enlarge" not in footer
         app.action_page("help")

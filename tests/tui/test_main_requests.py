@@ -56,7 +56,9 @@ async def test_cancelling_asks_first_and_a_failure_is_a_sentence(filled_session)
         filled_session.requests[0][2].set_exception(UsageError("Slurm does not answer."))
         await until(pilot, lambda: "Slurm does not answer." in text_of(app) and "^k" in text_of(app))
         assert "cancelling" not in text_of(app)
-        await until(pilot, lambda: [each.region.y for each in app.screen.query("Toast")] == [0], "at the top")
+        await until(
+            pilot, lambda: [each.region.y for each in app.screen.query("Toast")] == [1], "below the header"
+        )
         await press(pilot, "ctrl+k", then=lambda: chooses(app))
         await press(pilot, "y", then=lambda: len(filled_session.requests) == 2)
         filled_session.requests[1][2].set_exception(ZeroDivisionError("secret detail"))
@@ -186,7 +188,7 @@ async def test_help_and_palette(filled_session, monkeypatch):
         await press(pilot, *"qq", then=lambda: "No matches found" in text_of(app))
         await press(pilot, *["backspace"] * 2, *"speedup", "enter", then=lambda: app.main.pane == "charts")
         entries = [(f"{'Task 1':40}[/bold]", "", app.exit, True)]  # a title is no markup
-        monkeypatch.setattr(app, "get_system_commands", lambda _: entries)
+        monkeypatch.setattr("labtui.tui.screens.modals.palette", lambda *_: entries)
         actions = Actions(app.main)
         hits = [each async for each in actions.discover()] + [each async for each in actions.search("ask")]
         assert [Content.from_markup(hit.prompt).plain[40:] for hit in hits] == ["[/bold]"] * 2
@@ -311,7 +313,9 @@ async def test_the_export_says_that_it_goes_on_and_what_it_wrote(filled_session,
         await until(pilot, lambda: "Exporting 3 of 11: deck.pptx" in text_of(app))
         started[0].set_result("Written: deck.pptx.")
         await until(pilot, lambda: "Written: deck.pptx." in text_of(app) and "Exporting" not in text_of(app))
-        await until(pilot, lambda: [each.region.y for each in app.screen.query("Toast")] == [0], "at the top")
+        await until(
+            pilot, lambda: [each.region.y for each in app.screen.query("Toast")] == [1], "below the header"
+        )
         hear[0][1](["no author", "no answer"])
     async with screens(filled_session, size=(80, 24)) as (app, pilot):  # the next day
         await pilot.press("exclamation_mark")

@@ -14,6 +14,7 @@ from textual.widgets._toast import ToastRack
 from labtui.domain.model import Diagnosis, JobPhase, RunPhase
 from labtui.tui.app import LabApp
 from labtui.tui.guidance import instead_of_chart
+from labtui.tui.screens.modals import palette
 from labtui.tui.themes import roles
 from labtui.tui.view_model import ViewModel
 from labtui.tui.widgets import answers_pane, frame, selected_run, tail_view
@@ -94,7 +95,7 @@ async def test_before_its_first_run_all_panes_of_a_task_say_the_same(session):
                 await press(pilot, pane, then=lambda told=told: told in text_of(app), what=pane)
                 assert pane != "a" or "Press s" not in text_of(app)
                 assert title in text_of(app) and "images/s" not in text_of(app), pane
-                rows = [each.title for each in app.get_system_commands(app.screen)]
+                rows = [each.title for each in palette(app.screen)]
                 assert max(map(len, rows)) <= 74, "whole in 80 columns"
                 assert any(row.endswith(title[2:]) for row in rows if f"Task {task} " in row), "as in header"
         await press(pilot, "t", then=lambda: "scripts/ResNet152.py, not made yet" in text_of(app))
@@ -387,7 +388,7 @@ async def test_beside_runs_that_wait_the_next_step_is_the_task_that_trains(sessi
         session.feed(*finished_run("lt7", "", 7, spec(), "7"), *live_run("lt8", "", 8, spec(), "8", 1))
         await until(pilot, lambda: 8 in app.view.runs)
         app.go_to_task("")
-        await app.open_log_of(7)  # `l` opens the log of the chosen run
+        await app.action_open_log_of(7)  # `l` opens the log of the chosen run
         await until(pilot, lambda: " .  Watch the log" in text_of(app) and "Run 7" in text_of(app))
         await press(pilot, "full_stop", then=lambda: app.main.pane == "log" and app.view.run_id == 8)
         await until(pilot, lambda: not app.main.step.action)  # it is being done

@@ -21,6 +21,7 @@ from labtui.tui.app import LabApp
 from labtui.tui.guidance import NextStep
 from labtui.tui.plan_model import Plan, Verdict
 from labtui.tui.plan_words import _slurm_answer, cells, runs_title, step, table_of, ticket
+from labtui.tui.screens.modals import palette
 from labtui.tui.screens.plan import PlanScreen, PlanTable
 from labtui.tui.themes import Roles
 from labtui.tui.widgets.frame import TaskList
@@ -424,7 +425,7 @@ async def test_another_task_leaves_the_plan_and_what_is_answered_later_is_not_fo
         await screen.query_one(PlanTable).remove()  # as while it is closed
         screen._previewed(screen.plan.previews, screen.plan.previews)
         screen._slurm_said((screen.plan.drafts[0], None), SbatchAnswer(), None)
-        next(each for each in app.get_system_commands(screen) if "Task 10.6" in each.title).callback()
+        next(each for each in palette(screen) if "Task 10.6" in each.title).callback()
         await until(pilot, lambda: app.view_model.task_id == "10.6" and not screen.is_attached)
         screen._preview(app, screen.plan.previews, ask=False)
         await app.workers.wait_for_complete()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import reactive, widget
-from textual.app import SuspendNotSupported, SystemCommand
+from textual.app import SuspendNotSupported
 from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.notifications import Notify
@@ -59,7 +59,6 @@ class LabApp(SanitizedApp[int]):
 
     TITLE = "labtui"
     CSS_PATH = [STYLES / "base.tcss", STYLES / "main.tcss"]  # noqa: RUF012 - as Textual declares it
-    COMMAND_PALETTE_BINDING = "f24"  # the palette's own binding is below, with two keys
     BINDINGS: ClassVar[list[BindingType]] = [
         key("full_stop", "do_next", "Next step", "do what the card Next says", show=True, priority=True),
         key("ctrl+p,colon", "command_palette", "Palette", "find an action or a task by its name", show=True),
@@ -281,12 +280,10 @@ class LabApp(SanitizedApp[int]):
         self.view_model.chosen = run_id
         self.repaint()
 
-    async def open_log_of(self, run_id: int, back: str = "") -> None:
+    async def action_open_log_of(self, run_id: int, back: str = "") -> None:
         """Select another run of the current task and show its log; `esc` there goes back to the pane `back`."""
         self.choose_run(run_id)
         await self.main.show_pane("log", back)
-
-    action_open_log_of = open_log_of
 
     def save_answers(self) -> None:
         """Store an answer that is being written."""
@@ -408,12 +405,6 @@ class LabApp(SanitizedApp[int]):
         for node, binding, _, tooltip in reversed(found.values()):
             if tooltip:
                 yield node, binding, self.why_refused(*self._parse_action(binding.action, node))
-
-    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """The entries of the command palette."""
-        from labtui.tui.screens.modals import palette
-
-        return palette(self, screen)
 
     def action_command_palette(self) -> None:
         """Open the command palette, with a placeholder that says what it is for."""

@@ -5,14 +5,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from rich.table import Table
 from rich.text import Text
-from textual import events, on, system_commands
+from textual import events, on
 from textual.app import ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.command import CommandPalette, DiscoveryHit, Hit, Hits
+from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen, Screen, ScreenResultType
@@ -272,24 +272,25 @@ class Palette(CommandPalette):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+q", "app.leave", show=False)]
 
 
-class Actions(system_commands.SystemCommandsProvider):
+class Actions(Provider):
     """The palette's entries in their own order, not by the alphabet."""
 
     async def discover(self) -> Hits:
-        for name, _, run, _ in self.app.get_system_commands(self.screen):
+        for name, _, run, _ in palette(self.screen):
             yield DiscoveryHit(Content(name), run)  # a title is never markup
 
     async def search(self, query: str) -> Hits:
         """Those whose name matches, then those whose line or description has the words."""
         matcher = self.matcher(query)
-        for name, told, run, _ in self.app.get_system_commands(self.screen):
+        for name, told, run, _ in palette(self.screen):
             has_words = query.casefold() in f"{name} {told}".casefold()
             if score := matcher.match(name[:NAME_CELLS].rstrip()) or has_words:
                 yield Hit(score, matcher.highlight(name[:NAME_CELLS]) + name[NAME_CELLS:], run)
 
 
-def palette(app: LabApp, screen: Screen[Any]) -> Iterator[SystemCommand]:
+def palette(screen: Screen[Any]) -> Iterator[SystemCommand]:
     """The palette's entries, with key and help: actions with keys here (most used first), tasks, the theme."""
+    app = cast("LabApp", screen.app)
     line = f"{{:<{NAME_CELLS}}}{{:<6}}{{}}".format
     actions = app.active_actions(screen)
     for node, binding, reason in sorted(actions, key=lambda each: (bool(each[2]), each[0] is not screen)):

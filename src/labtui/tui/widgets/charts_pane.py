@@ -319,7 +319,7 @@ class ChartsPane(Pane, containers.Container, can_focus=True):
         """Open the log of the run that the point comes from, at the point's line."""
         spot = self.spot
         if spot is not None and spot.line is not None:
-            await self.app.open_log_of(spot.line.run_id, "charts")
+            await self.app.action_open_log_of(spot.line.run_id, "charts")
             log = self.screen.query_one(LogPane)
             log.call_after_refresh(log.show_line, spot.number)
 

@@ -162,7 +162,7 @@ class RunsPane(SelectedRunPane):
         """Open the run's log on enter or a click."""
         event.stop()
         if event.row_key.value is not None:
-            await self.app.open_log_of(int(event.row_key.value))
+            await self.app.action_open_log_of(int(event.row_key.value))
 
 
 # ------------------------------------------------------------------ the table
