@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from labtui.cluster.target import start_again
 from labtui.commands import screens
-from labtui.commands.cli import COMMANDS, Parser, command_functions, main
+from labtui.commands.cli import COMMANDS, Parser, add_arguments, main
 from labtui.commands.follow import _NewsPrinter, describe_open_runs, news_of
 from labtui.doctor.checks import Check, summary
 from labtui.domain.state import CLUSTER_OVER
@@ -158,7 +158,7 @@ def test_it_can_be_typed(page, line):
         return
     assert words[0] in COMMANDS, page
     parser = Parser(prog=f"labtui {words[0]}")
-    command_functions(words[0])[0](parser)
+    add_arguments(parser, words[0])
     known = {option for action in parser._actions for option in action.option_strings}
     assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known
 
