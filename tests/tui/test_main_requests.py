@@ -56,9 +56,7 @@ async def test_cancelling_asks_first_and_a_failure_is_a_sentence(filled_session)
         filled_session.requests[0][2].set_exception(UsageError("Slurm does not answer."))
         await until(pilot, lambda: "Slurm does not answer." in text_of(app) and "^k" in text_of(app))
         assert "cancelling" not in text_of(app)
-        await until(
-            pilot, lambda: [each.region.y for each in app.screen.query("Toast")] == [1], "below the header"
-        )
+        await until(pilot, lambda: [each.region.y for each in app.screen.query("Toast")] == [1], "on row 1")
         await press(pilot, "ctrl+k", then=lambda: chooses(app))
         await press(pilot, "y", then=lambda: len(filled_session.requests) == 2)
         filled_session.requests[1][2].set_exception(ZeroDivisionError("secret detail"))
@@ -313,9 +311,6 @@ async def test_the_export_says_that_it_goes_on_and_what_it_wrote(filled_session,
         await until(pilot, lambda: "Exporting 3 of 11: deck.pptx" in text_of(app))
         started[0].set_result("Written: deck.pptx.")
         await until(pilot, lambda: "Written: deck.pptx." in text_of(app) and "Exporting" not in text_of(app))
-        await until(
-            pilot, lambda: [each.region.y for each in app.screen.query("Toast")] == [1], "below the header"
-        )
         hear[0][1](["no author", "no answer"])
     async with screens(filled_session, size=(80, 24)) as (app, pilot):  # the next day
         await pilot.press("exclamation_mark")

@@ -33,12 +33,12 @@ async def test_the_wizard_asks_for_what_is_missing_and_its_test_says_what_is_wro
         app.screen.query_one("#cluster", Select).value = "mn5"
         await pilot.click("#make")
         answer = app.screen.query_one("#wizard-answer")
-        said = ("account", "Fill it in above.")
-        await until(pilot, lambda: all(words in str(answer.render()) for words in said))
+        await until(pilot, lambda: all(x in str(answer.render()) for x in ("account", "Fill it in above.")))
         for name, value in (("host", "127.0.0.1"), ("port", "99999"), ("user", "nobody")):
             app.screen.query_one(f"#{name}", Input).value = value
-        await pilot.press("ctrl+t")
-        await until(pilot, lambda: "port must be a whole number <= 65535" in str(answer.render()))
+        await press(
+            pilot, "ctrl+t", then=lambda: "port must be a whole number <= 65535" in str(answer.render())
+        )
         await until(pilot, lambda: app.focused and app.focused.id == "make", "where it was before the test")
         app.screen.query_one("#port", Input).value = "1"
         await pilot.click("#test")
