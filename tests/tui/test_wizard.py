@@ -36,15 +36,13 @@ async def test_the_wizard_asks_for_what_is_missing_and_its_test_says_what_is_wro
         await until(pilot, lambda: all(x in str(answer.render()) for x in ("account", "Fill it in above.")))
         for name, value in (("host", "127.0.0.1"), ("port", "99999"), ("user", "nobody")):
             app.screen.query_one(f"#{name}", Input).value = value
-        await press(
-            pilot, "ctrl+t", then=lambda: "port must be a whole number <= 65535" in str(answer.render())
-        )
-        await until(pilot, lambda: app.focused and app.focused.id == "make", "where it was before the test")
+        await pilot.press("ctrl+t")
+        await until(pilot, lambda: "port must be a whole number <= 65535" in str(answer.render()))
+        await until(pilot, lambda: app.focused and app.focused.id == "make", "no text field has it")
         app.screen.query_one("#port", Input).value = "1"
         await pilot.click("#test")
         await until(pilot, lambda: "✘" in text_of(app) and "Fill it in above." not in str(answer.render()))
-        await pilot.press("p")  # the test took the focus from the fields
-        await until(pilot, lambda: "What you typed here is not kept." in text_of(app))
+        await press(pilot, "p", then=lambda: "What you typed here is not kept." in text_of(app))
         await pilot.press("n", "escape")
     assert app.return_value is None and not (tmp_path / "new").exists()
 
