@@ -26,7 +26,7 @@ from labtui.results import cost, messages
 from labtui.results.catalogue import by_line, catalogue, job_gpu_chart, lab_charts
 from labtui.results.charts import ChartSpec, Point, Series, make_chart, with_log_axes
 from labtui.results.compute import compute_results
-from labtui.results.measured import run_notes, val_accuracy
+from labtui.results.measured import pooled_notes, val_accuracy
 from labtui.results.numbers import PRECISE, Table, percent_text, text_table
 from labtui.results.report import report_text, results_json
 from labtui.session.labs import check_folder, load_edition
@@ -137,6 +137,9 @@ def test_a_network_of_the_students_own_is_on_the_page_of_its_task_and_there_alon
     assert "Four GPUs train My Net 2.53" in mine[-1].title
     alone = [chart.heading for page in mine for chart in page.charts if len(chart.measured) == 1]
     assert alone and all("My Net" in heading for heading in alone), "the page is of ResNet50"
+    more = {99: replace(lab.state.runs[3], run_id=99, task_id="")}
+    lines = hand_in(replace(lab, state=replace(lab.state, runs=lab.state.runs | more)).contents()).pages
+    assert any("Pooled with run 99, of no task" in page.note for page in lines)
     document = document_of(lab, lambda run: replace(own(run), task_id=run.task_id.replace("10.5", "")))
     assert "My Net" not in f"{document.facts}{''.join(map(page_text, document.pages))}"
     alone = document_of(lab, lambda run: own(run, "10.4") if run.task_id == "10.4" else None)
@@ -511,9 +514,9 @@ def test_more_than_four_lines_become_panels():
     study = published_lab(load_edition("thesis-2019")).results
     twice = replace(study.rows[-1], members=(mine := study.rows[-1].members[0], replace(mine, task_id="")))
     assert f" ({mine.label})" in text_table([twice], PRECISE), "the accuracy is that of one run"
-    assert "Pooled with run" in run_notes(twice.members)[0]
     apart = [replace(each, partition=name) for name, each in zip("ba", twice.members, strict=True)]
-    assert run_notes((*apart,))[1].startswith("On partitions a and b, whose nodes may differ")
+    (note,) = pooled_notes(apart, {mine.run_id})
+    assert note.startswith("On partitions a and b, whose nodes may differ")
     assert " ".join(tables.title_facts(study)[0]).endswith("last epoch, ResNet50 (tiny-224, linear) on 1 GPU")
     fact, titles = tables.title_facts(study)[1], {chart.family: chart.message for chart in lab_charts(study)}
     assert "ResNet50 (tiny-224, linear)" in fact[1]

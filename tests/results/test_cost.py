@@ -6,10 +6,12 @@ from msgspec.structs import replace
 from labtui.domain.model import Diagnosis, JobPhase
 from labtui.domain.state import LabState, LogState
 from labtui.export.tables import readings_table, results_message
-from labtui.results.catalogue import epoch_chart
+from labtui.lab.run_choice import rows_with_runs
+from labtui.results.catalogue import catalogue, epoch_chart
 from labtui.results.compute import compute_results, own_rows
 from labtui.results.cost import lab_cost, run_utilization
 from labtui.results.measured import measured_from_state
+from labtui.results.messages import notes_with_names
 from labtui.results.report import cost_json, cost_lines, report_text
 from labtui.training_logs.gpu_sampler import GpuSample
 from tests import changes
@@ -92,6 +94,18 @@ def test_tables_and_charts_call_own_jobs_by_their_names_and_a_line_of_several_jo
     drawn = [line.name.rpartition(" · ")[0] for line in epoch_chart(results).series]
     assert drawn == ["on1", "on2", "over", "long", "keras", "full · CPUs 16", "full · CPUs 32"]
     assert [row.name for _, row in own_rows(results)][2:4] == ["over", "long"], "each by itself"
+
+
+@pytest.mark.parametrize(("numbers", "others"), [((12,), "1, run 4, of no"), ((1, 4), "12, of")])
+def test_a_chart_draws_the_runs_of_its_task_and_notes_say_what_else_its_means_mix(numbers, others):
+    sent = ((1, "", "batch"), (4, "", "gpu"), (12, "10.3", "gpu"))
+    runs = [run(0, [9, n], run_id=n, task_id=task, partition=where) for n, task, where in sent]
+    shown = rows_with_runs(compute_results(runs), [each for each in runs if each.run_id in numbers])
+    (chart,) = (each for each in catalogue(shown) if each.family == "epochs")
+    assert tuple(sorted(line.points[0].run for line in chart.series)) == numbers
+    pooled, places = notes_with_names(shown.rows, "pooled")
+    assert pooled.startswith(f"ResNet50 on the CPU: Pooled with run {others} task")
+    assert "On partitions batch and gpu, whose" in places
 
 
 def test_runs_of_a_folder_know_their_job_and_log():

@@ -1004,6 +1004,8 @@ def test_the_headline_is_that_of_the_chart_where_runs_are_repeated():
     jobs = {mine.token: replace(sent(JobPhase.RUNNING), run_ids=(3,))}
     view = model_of(LabState(runs=both, submissions=jobs)).view()
     assert [row.runs for row in view.results.rows] == [2] and len(view.lines) == 1, "as in all results"
+    assert "mine on 4 GPUs: Pooled with run 4, of no task: the same" in runs_pane.notes_of(view)
+    assert [{p.run for s in c.series for p in s.points} for c in view.charts if c.over_time] == [{3}] * 2
     untold = replace(runs[2], outcome=None, phase=RunPhase.RUNNING, spec=own)
     assert result_parts(seen(LabState(runs={1: runs[1], 2: untold})))[2].endswith("so far, after 3 epochs")
 

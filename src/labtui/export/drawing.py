@@ -131,9 +131,7 @@ def layers(spec: ChartSpec) -> list[Series]:
     """
 
     def lies_on(a: Series, b: Series) -> bool:
-        at = {
-            point.x: point.y for point in a.points if not (spec.compares and point.y == 1)
-        }  # baselines are alike
+        at = {p.x: p.y for p in a.points if p.y != 1 or not spec.compares}  # baselines are alike
         apart = [abs(height(at[p.x]) - height(p.y)) / span for p in b.points if p.x in at]
         return bool(apart) and (max(apart) < 0.005 if spec.over_time else min(apart) < 0.02)
 

@@ -135,8 +135,9 @@ def _other_runs(contents: LabContents) -> Iterable[Page]:
 
 
 def _ends(results: Results) -> list[str]:
-    """Which runs behind the numbers ended early, and how."""
-    return [note for row in results.rows for note in row.notes_about("end")]
+    """Which runs behind the numbers ended early, and how, and what the means mix."""
+    ended = (note for row in results.rows for note in row.notes_about("end"))
+    return [*ended, *messages.notes_with_names(results.rows, "pooled")]
 
 
 def _page(contents: LabContents, plan: HandInPage, shown: Results, lab: Results) -> Iterable[Page]:
@@ -308,12 +309,10 @@ def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Result
         others = data_sets or {row.configuration.data_set for row in shown}
         rows = [row for row in shown if row.configuration.data_set in others or row_has_run(row, compared)]
     rows = [row for row in rows if not row.mark] or rows
-    rows = with_baselines(results, rows)
+    sent = [run for run in compared if run.task_id in names]
+    rows = with_baselines(results, rows, sent or compared)
     if task.runs and not any(row_has_run(row, made) for row in rows):
         rows = []  # only baselines are left, which are no result of the task
-    if "accuracy" in plan.charts and not plan.table:  # a table shows all
-        own_runs = [tuple(run for run in row.members if run.task_id in names) for row in rows]
-        rows = [replace(row, members=mine or row.members) for row, mine in zip(rows, own_runs, strict=True)]
     timed = {(run.spec.model, run.spec.processes, run.spec.size) for each in tasks for run in each.runs}
     programs = [row for row in results.programs if row.model in plan.models]
     if not plan.models:

@@ -74,8 +74,7 @@ def results_message(results: Results) -> str:
     said = messages.scaling_message(lines, {"epoch-time"})  # charts give the speedup
     if said or len({row.n_gpus for row in rows}) != 1:
         return said
-    one_network = len({row.model for row in rows}) == 1
-    return messages.tuning_message(rows) if one_network else messages.times_message(rows)
+    return (messages.times_message if len({row.model for row in rows}) > 1 else messages.tuning_message)(rows)
 
 
 def readings_message(results: Results) -> str:

@@ -20,6 +20,7 @@ from labtui.lab.edition import Edition, RunsCheck, Task, images_of
 from labtui.lab.evidence import Evidence
 from labtui.lab.plan import expected_learning_rate, planned_specs
 from labtui.lab.runs import QUANTITIES, Band
+from labtui.results.compute import with_drawn
 from labtui.results.measured import Origin, cite
 from labtui.results.numbers import tick_text
 from labtui.results.rows import ResultRow, Results, rename_models, with_rows
@@ -180,13 +181,14 @@ def rows_with_runs(results: Results, runs: Collection[RunState]) -> Results:
     """The rows of any of these runs, with their baselines; each pools all of the lab's runs of its configuration."""
     rows = [row for row in results.rows if row_has_run(row, runs)]
     programs = tuple(row for row in results.programs if row_has_run(row, runs))
-    return replace(with_rows(results, with_baselines(results, rows)), programs=programs)
+    return replace(with_rows(results, with_baselines(results, rows, runs)), programs=programs)
 
 
-def with_baselines(results: Results, rows: Iterable[ResultRow]) -> list[ResultRow]:
-    """These rows and those on one GPU that they are compared with, in their order."""
+def with_baselines(results: Results, rows: Iterable[ResultRow], runs: Iterable[RunState]) -> list[ResultRow]:
+    """These rows and those on one GPU that they are compared with, in their order; charts draw these `runs`."""
     kept = {one.configuration for row in rows for one in (row, row.baseline) if one is not None}
-    return [row for row in results.rows if row.configuration in kept]
+    shown = {run.run_id for run in runs}
+    return [with_drawn(row, shown) for row in results.rows if row.configuration in kept]
 
 
 def row_has_run(row: ResultRow, runs: Iterable[RunState]) -> bool:

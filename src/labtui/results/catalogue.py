@@ -157,12 +157,12 @@ def _charts_of(results: Results, alone: bool, every: bool) -> Iterable[ChartSpec
     told = any(chart.family == "error" for chart in studies)  # an error is what its accuracy lacks
     repeats: dict[int | None, str] = {}
     if not (alone or every) and len(_lines(results)) > MAX_LINES:
-        kept = [(row, _drawn(row.members)) for row in results.rows]
-        for row, runs in ((row, runs) for row, runs in kept if len(row.members) > len(runs)):
+        kept = [(row, _drawn(row.drawn)) for row in results.rows]
+        for row, runs in ((row, runs) for row, runs in kept if len(row.drawn) > len(runs)):
             whole = (f"{run.label}, which was stopped," if _stopped(run) else run.label for run in runs)
             who = " and ".join(whole) + (" are" if runs[1:] else " is")
-            repeats[runs[0].run_id] = f"{len(row.members)} runs of {row.name}: {who} drawn."
-        results = with_rows(results, [replace(row, members=runs) for row, runs in kept])
+            repeats[runs[0].run_id] = f"{len(row.drawn)} runs of {row.name}: {who} drawn."
+        results = with_rows(results, [replace(row, drawn=runs) for row, runs in kept])
     losses = _lines_of(results, {"loss": "", "val_loss": ", validation"})
     learned = [] if told else [accuracy_chart(results), _over_epochs("loss", losses)]
     for chart in (epoch_chart(results), *learned):
@@ -195,30 +195,27 @@ MAX_POINTS = 240
 """Longer series are averaged down to at most this many marks."""
 
 
-Lines = Sequence[tuple[Series, MeasuredRun]]
-"""Lines of runs, still without marks: the group is the run's configuration, the name tells repeats of it apart."""
+def _lines(results: Results) -> list[tuple[Series, MeasuredRun]]:
+    """The lines of the runs that have epochs, still without marks: the name tells repeats of a configuration apart.
 
-
-def _lines(results: Results) -> Lines:
-    """The lines of the runs that have epochs.
-
+    The group is the configuration, where there are several learning-rate policies the policy.
     A run that ended within its warm-up is left out where another one of its configuration counts.
     """
     hues = specs.hues_of(row.model for row in sorted(results.rows, key=lambda row: row.first_run))
     policies = scaling_charts.looks_of_policies(results.rows) if len(hues) == 1 else {}
     found, repeats, alike = [], Counter[str](), Counter[tuple[str, int | None]]()
-    for row, run in ((each, run) for each in results.rows for run in each.members if run.run.epochs):
+    for row, run in ((each, run) for each in results.rows for run in each.drawn if run.run.epochs):
         if row.epoch_seconds is None or run.live or steady_samples(run):
             gpus = devices(0 if run.run.device == "cpu" else run.run.n_gpus, cpu="CPU", unknown="")
             apart = policy(run) or ", ".join(row.apart_by)
             told = (run.called or row.model, row.configuration.data_set, apart, gpus)
             name = " · ".join(filter(None, told))
             # what stands for repeats that are not drawn looks like the first of them
-            own = run.live or row.first_run in {each.run_id for each in row.members}
+            own = run.live or row.first_run in {each.run_id for each in row.drawn}
             first = run.run_id or 0 if own else row.first_run
             mark = round(math.log2(run.run.n_gpus)) if run.run.n_gpus else first - 1
             hue = policies[policy(run)].hue if len(policies) > 1 else hues[row.model]
-            line = Series(name=name, points=(), hue=hue, group=name)
+            line = Series(name=name, points=(), hue=hue)
             found.append((replace(line, first_run=first, mark=mark % specs.MARKS), run))
             repeats[name] += 1
             alike[name, run.run.batch_size] += 1
@@ -226,12 +223,15 @@ def _lines(results: Results) -> Lines:
     # all by what was varied, or all by run
     by_batch = all(batch and n == 1 for (group, batch), n in alike.items() if repeats[group] > 1)
 
-    def named(group: str, run: MeasuredRun) -> str:
-        batch = run.run.batch_size
-        apart = f"global batch {batch:,}" if batch and by_batch else run.label
-        return f"{apart}, {group}" if repeats[group] > 1 else group  # what is last may be cut
+    several = len({policy(run) for _, run in found}) > 1
 
-    return [(replace(line, name=named(line.group, run)), run) for line, run in found]
+    def named(line: Series, run: MeasuredRun) -> Series:
+        name, batch = line.name, run.run.batch_size
+        apart = f"global batch {batch:,}" if batch and by_batch else run.label
+        told = f"{apart}, {name}" if repeats[name] > 1 else name  # what is last may be cut
+        return replace(line, name=told, group=(policy(run) or "constant rate") if several else name)
+
+    return [(named(line, run), run) for line, run in found]
 
 
 def _stopped(run: MeasuredRun) -> str:
@@ -240,23 +240,17 @@ def _stopped(run: MeasuredRun) -> str:
     return ", stopped" if badly and run.run.epochs_read < (run.run.epochs_planned or math.inf) else ""
 
 
-def _panel(line: Series, run: MeasuredRun, lines: Lines) -> str:
-    """The group of a line: runs of one learning-rate policy share a panel where there are several policies."""
-    several = len({policy(each) for _, each in lines}) > 1
-    return (policy(run) or "constant rate") if several else line.group
-
-
 def epoch_chart(results: Results) -> ChartSpec:
     """Time of every epoch of every run, warm-up hollow; logarithmic where some take many times as long."""
-    series, lines = [], _lines(results)
-    for line, run in lines:
+    series = []
+    for line, run in _lines(results):
         warmup, told = measured.warmup_epochs(run.run), run_fields(run)
         marks = [
             interval_point(s.epoch, s.seconds, hollow=s.epoch in warmup, line=s.line_of("seconds"), **told)
             for s in run.run.epochs
         ]
         name = line.name + _stopped(run)
-        series.append(replace(line, name=name, points=tuple(marks), group=_panel(line, run, lines)))
+        series.append(replace(line, name=name, points=tuple(marks)))
     ends = [each.points[-1].y for each in series] or [0.0]
     wide = max(ends) >= specs.MIN_LOG_SPAN * min(ends) > 0
     return _over_epochs("epochs", series, y_log=wide, notes=("Hollow: warm-up, not counted.",))
@@ -308,10 +302,9 @@ def _lines_of(
     results: Results, metrics: Mapping[str, str], shown: Callable[[float], float] = float
 ) -> list[Series]:
     """A line for each of these metrics, with the end of its name, in each run whose log has it."""
-    lines = _lines(results)
     return [
-        replace(line, name=line.name + end + _stopped(run), points=points, group=_panel(line, run, lines))
-        for line, run in lines
+        replace(line, name=line.name + end + _stopped(run), points=points)
+        for line, run in _lines(results)
         for metric, end in metrics.items()
         if (points := _by_epoch(run, metric, shown))
     ]

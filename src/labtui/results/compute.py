@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from msgspec.structs import replace
@@ -29,7 +29,7 @@ def compute_results(
     alone = [_measure(key, tuple(members)) for key, members in groups.items()]
     rows = scaling.with_controls([row for row in alone if row.program is None])
     found = _index(rows)
-    compared = called_rows([_compare(row, found) for row in rows])
+    compared = called_rows([with_drawn(_compare(row, found), ()) for row in rows])
     return Results(
         images=CIFAR10_IMAGES if images is None else images,
         rows=compared,
@@ -45,6 +45,13 @@ def compute_results(
 def measure(run: MeasuredRun) -> ResultRow:
     """Times and rates of one run from its log alone, as `compute_results` of that log gives them."""
     return _measure(configuration_of(run, None, run.source, insist=False), (run,))
+
+
+def with_drawn(row: ResultRow, numbers: Collection[int | None]) -> ResultRow:
+    """The row of a task's runs, by number, all if none is given: only they are drawn; notes name others of its mean."""
+    drawn = tuple(run for run in row.members if run.run_id in numbers or not numbers)
+    row = replace(row, drawn=drawn, remarks=tuple(each for each in row.remarks if each[1] != "pooled"))
+    return row.with_notes(*(measured.pooled_notes(row.pooled, numbers) if drawn else ()), about="pooled")
 
 
 def own_rows(results: Results) -> tuple[tuple[MeasuredRun, ResultRow], ...]:

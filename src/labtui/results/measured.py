@@ -22,7 +22,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
+from operator import attrgetter
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -30,7 +31,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import EpochSample, RunSpec, plural
-from labtui.domain.run import DEEDS, Mark, RunRecord, listed, planned_facts
+from labtui.domain.run import DEEDS, Mark, RunRecord, join_names, listed, planned_facts
 from labtui.domain.state import TRAINING, LabState, RunState, SubmissionState
 from labtui.domain.tuning import Tuning, named_options, other_options, tuning_words
 from labtui.slurm.states import told_outcome
@@ -231,14 +232,6 @@ def _complete_from_name(run: ParsedRun, path: str) -> ParsedRun:
 def run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
     """Notes about the runs of a row: guessed facts, contradictions."""
     notes = [said for run in members if (said := _loss_note(run))]
-    own = [run.label for run in members if run.run_id and not run.task_id]
-    if 0 < len(own) < len(members):
-        notes.append(f"Pooled with {', '.join(own)}, of no task: the same training.")
-    places = sorted({run.partition for run in members if run.partition})
-    if len(places) > 1:
-        notes.append(
-            f"On partitions {' and '.join(places)}, whose nodes may differ: compare the runs one by one."
-        )
     if members[0].mark == "small":
         run = members[0].run
         stands_in = "CPU devices are its GPUs, or " if run.device != "cpu" else ""
@@ -253,6 +246,19 @@ def run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
         notes += ["The log names no model: name it with `labtui submit --model NAME` to compare its runs."]
     remarks = (line for run in members for line in (*run.run.notes, *run.run.contradictions))
     return tuple(dict.fromkeys((*notes, *remarks)))
+
+
+def pooled_notes(members: Sequence[MeasuredRun], shown: Collection[int | None] = ()) -> Iterable[str]:
+    """What a mean mixes: other runs than are `shown` (by number; else those of tasks), and partitions."""
+    shown = shown or {run.run_id for run in members if run.task_id} or {run.run_id for run in members}
+    for task, runs in grouped(
+        (run for run in members if run.run_id not in shown), attrgetter("task_id")
+    ).items():
+        whose = f"of task {task}" if task else "of no task"
+        yield f"Pooled with {', '.join(run.label for run in runs)}, {whose}: the same training."
+    places = sorted({run.partition for run in members if run.partition})
+    if len(places) > 1:
+        yield f"On partitions {join_names(places)}, whose nodes may differ: compare the runs one by one."
 
 
 CPUS = "CPUs"
@@ -384,14 +390,11 @@ def policy(run: MeasuredRun) -> str:
     return ", ".join(tuning_words(tuple(p for p in run.run.tuning if p[0] in ("lr_policy", "warmup_epochs"))))
 
 
-def is_accuracy(metric: str) -> bool:
-    """Whether a metric is an accuracy, of the training or of the validation set."""
-    return metric.removeprefix("val_").casefold() in (*_NAMES, *patterns.PERCENT_NAMES)
-
-
 def accuracies(metrics: Iterable[str]) -> list[str]:
     """The metrics that are accuracies, each once; first those in percent, which logs print with more digits."""
-    return sorted(filter(is_accuracy, dict.fromkeys(metrics)), key=lambda name: fraction_of(name, 1.0) == 1.0)
+    known = (*_NAMES, *patterns.PERCENT_NAMES)
+    found = [each for each in dict.fromkeys(metrics) if each.removeprefix("val_").casefold() in known]
+    return sorted(found, key=lambda name: fraction_of(name, 1.0) == 1.0)
 
 
 def accuracy_curves(run: MeasuredRun) -> tuple[AccuracyCurve, ...]:
@@ -438,7 +441,7 @@ def finite_epochs(run: MeasuredRun, metric: str) -> Iterable[tuple[EpochSample, 
 
 
 def all_curves(results: Results) -> Iterable[AccuracyCurve]:
-    return (curve for row in results.rows for run in row.members for curve in accuracy_curves(run))
+    return (curve for row in results.rows for run in row.drawn for curve in accuracy_curves(run))
 
 
 def best_curve(results: Results) -> AccuracyCurve | None:

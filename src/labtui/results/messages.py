@@ -417,8 +417,12 @@ def baseline_notes(rows: Iterable[ResultRow]) -> list[str]:
     return found
 
 
+def notes_with_names(rows: Iterable[ResultRow], *kinds: NoteKind) -> list[str]:
+    """The notes of rows, those of some kinds or all, equal ones merged, each with what it concerns."""
+    return [f"{join_names(who)}: {note}" for note, who in _rows_of_notes(rows, *kinds).items()]
+
+
 def note_lines(results: Results) -> list[str]:
     """Which runs are in no row, then the notes of all rows, equal ones merged, each with what it concerns."""
     missing = [f"Not counted: {clean(left.run.label)}, {left.reason}." for left in results.left_out]
-    lines = [f"{join_names(who)}: {note}" for note, who in _rows_of_notes(results.rows).items()]
-    return list(dict.fromkeys([*missing, *lines]))
+    return list(dict.fromkeys([*missing, *notes_with_names(results.rows)]))

@@ -101,7 +101,7 @@ def step_times_of(samples: Iterable[EpochSample]) -> StepTimes | None:
 # --------------------------------------------------------------------------- rows
 
 Law = Literal["amdahl", "gustafson"]
-NoteKind = Literal["", "no throughput", "no speedup", "baseline", "end", "live"]
+NoteKind = Literal["", "no throughput", "no speedup", "baseline", "end", "live", "pooled"]
 """What a note on a row is about, where anything asks for it."""
 ENOUGH_SIZES = 5
 """A law fitted to fewer sizes is a summary, not a forecast."""
@@ -121,6 +121,7 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
     log prints a rate and no epochs, and the epoch time is derived from it where the images are known.
     `total_seconds` of a whole training and `gpu_memory` (GiB on rank 0) are as the script prints them; `step_times` are
     the parts of a step's time in the log, `controls` the steps of its control runs by their kind.
+    `drawn` are those of its `members` that charts over epochs draw: of a task its own.
     `called` are the names of its own job files' jobs, "" where its model names it (see `called_rows`); `apart_by` is
     the part of the tuning that tells it from other rows of this name.
     A program that is timed without epochs has its time in `epoch_seconds`; with weak scaling it has no `speedup`, and
@@ -129,6 +130,7 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
 
     configuration: Configuration
     members: tuple[MeasuredRun, ...]
+    drawn: tuple[MeasuredRun, ...] = ()
     runs: int
     epochs: int
     epoch_seconds: Interval | None

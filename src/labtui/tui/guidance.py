@@ -390,7 +390,7 @@ def _of_model(view: View, row: ResultRow) -> str:
 def _planned_instead(view: View, row: ResultRow) -> list[str]:
     from labtui.lab.run_choice import planned_instead
 
-    run = view.runs[row.members[0].run_id or 0].run
+    run = view.runs[(row.drawn or row.members)[0].run_id or 0].run
     return planned_instead(view.task, run, view.state) if view.task is not None else []
 
 

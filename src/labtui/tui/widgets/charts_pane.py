@@ -15,7 +15,7 @@ from labtui.domain.model import Interval, plural
 from labtui.domain.run import run_numbers
 from labtui.results import charts as specs
 from labtui.results.charts import FAMILIES, ChartSpec, Point, make_chart, with_curves, with_sizes
-from labtui.results.messages import without_baseline
+from labtui.results.messages import notes_with_names, without_baseline
 from labtui.results.numbers import bounds_source, bounds_text, percent_text
 from labtui.results.rows import ResultRow, with_rows
 from labtui.tui import format as words
@@ -389,7 +389,8 @@ class ChartsPane(Pane, containers.Container, can_focus=True):
             spec = next(same, replace(spec, message=""))
         if spec is not None:
             compares = self.shown.name in ("speedup", "efficiency") and not self._only
-            notes = spec.notes if spec.over_time else without_baseline(view.charted) if compares else ()
+            notes = spec.notes if spec.over_time else notes_with_names(view.charted, "pooled")
+            notes = [*notes, *(without_baseline(view.charted) if compares and not spec.over_time else ())]
             said = " ".join([(spec.message or spec.title) + ("." if notes else ""), *notes])
             return ink(sentences(said.replace("Hollow:", "Hollow or ↑:"), self.size.width, 2), "bold")
         empty = self._empty(view, self.shown.name) if view.charts else None

@@ -318,14 +318,14 @@ def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
 
 def notes_of(view: View) -> str:
     """What has to be known to compare the rows of the table."""
-    from labtui.results.messages import baseline_notes
+    from labtui.results.messages import baseline_notes, notes_with_names
 
     notes = baseline_notes(view.charted)
     compared = [(row, row.baseline) for row in view.charted if row.baseline is not None and row.by_rate]
     if any(row.images != one.images and not row.has_policy for row, one in compared):
         notes.append(f"Speedup and efficiency compare {unit_of(view)} per second, not epoch times.")
     notes += [note for row in view.charted for note in row.notes_about("live")]
-    return " ".join(dict.fromkeys(notes))
+    return " ".join(dict.fromkeys([*notes_with_names(view.charted, "pooled"), *notes]))
 
 
 def error_card(view: View, line: RunLine, styles: Roles, width: int) -> Text:
