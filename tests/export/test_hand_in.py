@@ -26,7 +26,7 @@ from labtui.results import cost, messages
 from labtui.results.catalogue import by_line, catalogue, job_gpu_chart, lab_charts
 from labtui.results.charts import ChartSpec, Point, Series, make_chart, with_log_axes
 from labtui.results.compute import compute_results
-from labtui.results.measured import pooled_notes, val_accuracy
+from labtui.results.measured import val_accuracy
 from labtui.results.numbers import PRECISE, Table, percent_text, text_table
 from labtui.results.report import report_text, results_json
 from labtui.session.labs import check_folder, load_edition
@@ -286,14 +286,6 @@ def test_listings_are_what_was_written_or_changed(tmp_path, request):
         assert "say token" not in mine and "nvidia-smi" not in mine and "run() {" not in mine
 
 
-def test_a_rehearsal_is_marked_whatever_profile_the_folder_names(tmp_path):
-    lab = practice_of(make_lab(tmp_path / "lab", "hpc4ai-ch10"))
-    document = hand_in(lab.contents())
-    assert lab.folder.settings().profile == "mn5"
-    assert all(page.practice for page in document.pages) and document.mark == PRACTICE_LINE
-    assert all("(practice)" in chart_text(spec) for page in document.pages for spec in page.charts)
-
-
 def test_small_runs_of_a_real_cluster_are_never_called_practice_and_in_no_chart(tmp_path):
     contents = small_of(make_lab(tmp_path / "lab", "hpc4ai-ch10")).contents()
     document = hand_in(contents)
@@ -488,13 +480,18 @@ def test_a_bar_stands_out_where_it_is_best_and_a_part_alone_has_its_number_once(
         assert "±" in " ".join(words_of(axes.texts)), "as in PowerPoint"
 
 
-def test_a_picture_is_the_same_each_time_and_says_practice():
+def test_a_picture_is_the_same_each_time_and_a_rehearsal_is_marked(tmp_path):
     notes = ("A note.", *(f"{at} {'long ' * 36}" for at in range(4)), "Another.")
     spec = spec_of({1: 4.0, 2: 2.0, 4: 1.5}, mark="practice", notes=notes)
     one = pictures(spec, ("png", "svg", "pdf"), stamp="state 1")
     assert one == pictures(spec, one, stamp="state 1") and set(one) == {"png", "svg", "pdf"}
     assert b"<!-- Practice cluster, not measured -->" in one["svg"]
     assert b"Another." in one["svg"] and b"3 long" not in one["svg"], "what does not fit is left out"
+    lab = practice_of(make_lab(tmp_path / "lab", "hpc4ai-ch10"))
+    document = hand_in(lab.contents())
+    assert lab.folder.settings().profile == "mn5"
+    assert all(page.practice for page in document.pages) and document.mark == PRACTICE_LINE
+    assert all("(practice)" in chart_text(spec) for page in document.pages for spec in page.charts)
 
 
 def test_more_than_four_lines_become_panels():
@@ -514,9 +511,6 @@ def test_more_than_four_lines_become_panels():
     study = published_lab(load_edition("thesis-2019")).results
     twice = replace(study.rows[-1], members=(mine := study.rows[-1].members[0], replace(mine, task_id="")))
     assert f" ({mine.label})" in text_table([twice], PRECISE), "the accuracy is that of one run"
-    apart = [replace(each, partition=name) for name, each in zip("ba", twice.members, strict=True)]
-    (note,) = pooled_notes(apart, {mine.run_id})
-    assert note.startswith("On partitions a and b, whose nodes may differ")
     assert " ".join(tables.title_facts(study)[0]).endswith("last epoch, ResNet50 (tiny-224, linear) on 1 GPU")
     fact, titles = tables.title_facts(study)[1], {chart.family: chart.message for chart in lab_charts(study)}
     assert "ResNet50 (tiny-224, linear)" in fact[1]

@@ -32,6 +32,7 @@ parsed = st.builds(
     outcome=st.sampled_from(["completed", "unfinished", "oom"]),
     epochs=st.lists(epochs, max_size=4, unique_by=lambda sample: sample.epoch).map(tuple),
     images=st.sampled_from([None, 1, 50_000, 10**12]), throughput=st.none() | intervals(),
+    framework=st.sampled_from(["", "pytorch"]), tuning=st.sampled_from([(), (("script", "a.py"),)]),
 )  # fmt: skip
 of_a_family = st.builds(
     lambda n, times, live: MeasuredRun(
@@ -40,7 +41,9 @@ of_a_family = st.builds(
     times=st.lists(epochs, min_size=2, max_size=4, unique_by=lambda sample: sample.epoch),
     live=st.booleans(),
 )  # fmt: skip
-runs = st.builds(MeasuredRun, run=parsed, mark=st.sampled_from(["", "practice", "small"]), live=st.booleans())
+named = {"called": st.sampled_from(["", "a", "ResNet50"]), "data_set": st.sampled_from(["", "tiny"])}
+marks = st.sampled_from(["", "practice", "small"])
+runs = st.builds(MeasuredRun, run=parsed, mark=marks, live=st.booleans(), **named)
 
 
 @given(st.lists(runs, max_size=6) | st.lists(of_a_family, min_size=2, max_size=6))
@@ -50,5 +53,9 @@ def test_anything_can_be_computed_shown_and_written(measured):
     json.dumps(report.accuracy_json(results), allow_nan=False)
     charts = catalogue.lab_charts(results)
     assert len({chart.key for chart in charts}) == len(charts)
+    names = [[series.name for series in chart.series] for chart in (*charts, *catalogue.catalogue(results))]
+    assert all(len(set(each)) == len(each) for each in names), (
+        "drawers and the cursor find a line by its name"
+    )
     assert "\x1b" not in report.report_text(results, sources=True) + markdown_text(results, "")
     csv_text(results)

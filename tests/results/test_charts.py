@@ -56,7 +56,6 @@ def test_every_chart_has_its_own_key_and_finite_marks_within_its_limits():
 
 
 def test_cpu_against_gpu_whose_sequential_run_is_no_point_of_a_scaling_line():
-    """Time and throughput of the pair that the acceleration in the table is of; their steps may show its equal work."""
     logs = [replace(each, run=replace(each.run, batch_size=None)) for each in read_logs(*CPU_GPU)]
     for results in (results_of(*CPU_GPU), compute_results(logs, images=50_000)):
         time, rate = (chart for chart in lab_charts(results) if chart.family.startswith("cpu-gpu"))

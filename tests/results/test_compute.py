@@ -56,7 +56,7 @@ def test_a_rate_that_an_epochs_line_prints_is_its_throughput_where_nothing_tells
     assert {row.configuration.unit for row in rows} == {"samples"}, "in the log's own word"
 
 
-def test_several_runs_of_one_configuration_are_pooled_and_counted():
+def test_several_runs_of_one_configuration_are_pooled_live_and_broken_ones_too():
     row = only_row(run(2, [9, 8.0, 8.2]), run(2, [9, 8.4]))
     assert (row.runs, row.epochs) == (2, 3)
     assert row.epoch_seconds.value == pytest.approx((8.0 + 8.2 + 8.4) / 3)
@@ -64,6 +64,13 @@ def test_several_runs_of_one_configuration_are_pooled_and_counted():
     assert (row.scatter.deviation, row.as_printed.epoch_seconds) == pytest.approx((0.2, 8.0))
     read = only_row(*(run(2, [9, time], run_id=n) for n, time in ((3, 2.0), (5, 0.4), (7, 0.6))))
     assert numbers.as_printed_text(read) == "1 s (run 7)", "no mean is a whole second"
+    repeated = only_row(run(1, [9, 5]), run(1, [9, 7], live=True))
+    assert (repeated.epoch_seconds.value, repeated.live, len(repeated.members)) == (5.0, False, 2)
+    assert (live := only_row(run(1, [9, 5], live=True))).live and live.epoch_seconds is not None
+    pooled = [*(run(1, [9, 5], run_id=n) for n in (3, 5, 6, 7)), run(1, [9], run_id=4, outcome="oom")]
+    assert numbers.epochs_text(only_row(*pooled)) == "4 epochs of runs 3, 5 to 7"
+    broken = only_row(run(1, [9, 5, 5], run_id=2, outcome="time-limit", epochs_planned=5))
+    assert "Run 2 was stopped by its time limit before its end: 3 epochs of 5." in broken.notes
 
 
 def own(n_gpus, seconds, words="", script="a.py", cpus=0, **more):
@@ -199,16 +206,6 @@ def test_the_baseline_has_the_same_per_gpu_batch_where_there_is_one():
     assert not any("baseline" in note for note in rows[-1].notes)
     row = compute_results([run(1, [9, 14], batch=2048), run(4, [9, 7], batch=2048)]).rows[-1]
     assert "2,048 images per GPU per step, this run 512" in str(row.notes) and row.speedup.value == 2
-
-
-def test_live_and_broken_runs_count_and_say_so():
-    repeated = only_row(run(1, [9, 5]), run(1, [9, 7], live=True))
-    assert (repeated.epoch_seconds.value, repeated.live, len(repeated.members)) == (5.0, False, 2)
-    assert (live := only_row(run(1, [9, 5], live=True))).live and live.epoch_seconds is not None
-    pooled = [*(run(1, [9, 5], run_id=n) for n in (3, 5, 6, 7)), run(1, [9], run_id=4, outcome="oom")]
-    assert numbers.epochs_text(only_row(*pooled)) == "4 epochs of runs 3, 5 to 7"
-    broken = only_row(run(1, [9, 5, 5], run_id=2, outcome="time-limit", epochs_planned=5))
-    assert "Run 2 was stopped by its time limit before its end: 3 epochs of 5." in broken.notes
 
 
 def test_versions_do_not_part_runs_but_software_does():

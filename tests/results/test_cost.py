@@ -5,14 +5,14 @@ from msgspec.structs import replace
 
 from labtui.domain.model import Diagnosis, JobPhase
 from labtui.domain.state import LabState, LogState
-from labtui.export.tables import readings_table, results_message
+from labtui.export.tables import csv_text, readings_table, results_message
 from labtui.lab.run_choice import rows_with_runs
-from labtui.results.catalogue import catalogue, epoch_chart
+from labtui.results.catalogue import catalogue, epoch_chart, lab_charts
 from labtui.results.compute import compute_results, own_rows
 from labtui.results.cost import lab_cost, run_utilization
 from labtui.results.measured import measured_from_state
 from labtui.results.messages import notes_with_names
-from labtui.results.report import cost_json, cost_lines, report_text
+from labtui.results.report import cost_json, cost_lines, report_text, short_report
 from labtui.training_logs.gpu_sampler import GpuSample
 from tests import changes
 from tests.changes import accepted, after, ended, observed, planned
@@ -77,23 +77,22 @@ def test_gpu_hours_follow_the_clusters_clock_and_stay_below_the_limit():
     assert hours(None, phase=JobPhase.FINISHED, end_time=2830.0) == pytest.approx(4 * 1830 / 3600)
 
 
-def test_own_jobs_of_one_name_are_told_apart_in_the_title():
+def test_all_call_own_jobs_by_their_names_told_apart_and_a_line_of_several_jobs_by_its_model():
+    jobs = [("keras", 8, 0.4), ("over", 4, 12), ("long", 4, 12), ("full", 32, 9), ("full", 16, 7)]
+    runs = [run(0, [9, t, t], model="net", called=name, tuning=(("CPUs", f"{n}"),)) for name, n, t in jobs]
+    results = compute_results([*(run(n, [9, 9 / n], called=f"on{n}", model="m") for n in (1, 2)), *runs])
+    names = ["m", "m", "over/long", "keras", "full (CPUs 16)", "full (CPUs 32)"]
+    assert [row.name for row in results.rows] == names
+    assert [cells[0] for cells in readings_table(results).rows if not cells[1:]] == names[1:]
+    drawn = [line.name.rpartition(" · ")[0] for line in epoch_chart(results).series]
+    assert drawn == ["m", "m", *["a run, over/long"] * 2, "keras", "full · CPUs 16", "full · CPUs 32"]
+    assert [chart.key for chart in lab_charts(compute_results(runs[1:3]))] == ["epochs-over-long"]
+    assert short_report(results)[:6] == "name  " and ",over/long,fingerprint" in csv_text(results)
+    assert [row.name for _, row in own_rows(results)][2:4] == ["over", "long"], "each by itself"
     rows = [run(0, [9, t], model=name, tuning=(("t", f"{t}"),)) for name, t in (("a", 2), ("a", 3), ("b", 5))]
     rows += [run(0, [9, n], model="c", batch=n) for n in (6, 7)] + [run(0, [9, 8], model="d", called="b")]
     told = "a (t 2) takes 2.00 s, a (t 3) 3.00 s, b (network b, t 5) 5.00 s, c, batch 6 6.00 s"
     assert f"{told}, c, batch 7 7.00 s, b (network d) 8.00 s" in results_message(compute_results(rows))
-
-
-def test_tables_and_charts_call_own_jobs_by_their_names_and_a_line_of_several_jobs_by_its_model():
-    jobs = [("keras", 8, 0.4), ("over", 4, 12), ("long", 4, 12), ("full", 32, 9), ("full", 16, 7)]
-    runs = [run(0, [9, t, t], model="net", called=name, tuning=(("CPUs", f"{n}"),)) for name, n, t in jobs]
-    results = compute_results([*(run(n, [9, 9 / n], called=f"on{n}", model="m") for n in (1, 2)), *runs])
-    names = ["m", "m", "over and long", "keras", "full (CPUs 16)", "full (CPUs 32)"]
-    assert [row.name for row in results.rows] == names
-    assert [cells[0] for cells in readings_table(results).rows if not cells[1:]] == names[1:]
-    drawn = [line.name.rpartition(" · ")[0] for line in epoch_chart(results).series]
-    assert drawn == ["on1", "on2", "over", "long", "keras", "full · CPUs 16", "full · CPUs 32"]
-    assert [row.name for _, row in own_rows(results)][2:4] == ["over", "long"], "each by itself"
 
 
 @pytest.mark.parametrize(("numbers", "others"), [((12,), "1, run 4, of no"), ((1, 4), "12, of")])

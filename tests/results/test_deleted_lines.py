@@ -74,7 +74,6 @@ def name(row: ResultRow) -> tuple[object, ...]:
 
 
 def counterpart(row: ResultRow, whole: Results) -> ResultRow | None:
-    """The row of the whole log; a row that lost its model or device is what is left of one."""
     for other in whole.rows:
         same_model = row.model in (other.model, "unknown")
         if same_model and (row.n_gpus is None or name(row)[1:] == name(other)[1:]):
@@ -83,7 +82,6 @@ def counterpart(row: ResultRow, whole: Results) -> ResultRow | None:
 
 
 def remarks(report: runs.LogReport, results: Results, row: ResultRow | None) -> set[str]:
-    """What is said of a row, of the baseline it is compared with, and of the whole log."""
     found = {each.text for each in report.diagnosis} | {left.reason for left in results.left_out}
     for one in results.rows:
         mine = (row, row.baseline) if row is not None else ()
@@ -125,7 +123,6 @@ def test_no_lost_line_makes_another_number_as_certain(text):
 
 
 def both(path: Path):
-    """The runs as `parse` tells them and the rows as `results` does, from one file."""
     (one,) = parse_files([str(path)])
     results = compute_results(measured_from_reports([(str(path), one.report)]))
     return json.loads(json.dumps(file_json(one))), results_json(results)
@@ -149,16 +146,13 @@ def test_both_tell_the_same_numbers(name, tmp_path):
         assert run["images_bound"] == row["images_bound"]
 
 
-def test_where_the_lab_s_number_fits_it_is_the_value_and_the_bounds_stay():
+def test_the_lab_s_number_of_images_where_it_fits_the_log_s_or_none_in_the_csv(tmp_path):
     _, parsed = both(PUBLISHED / "ResNet50.31337.out")
     four = parsed["rows"][2]
     assert four["throughput"]["value"] == pytest.approx(50_000 / 5.376)
     assert four["throughput"]["lo"] < 6 * 8192 / 5.37 and four["throughput"]["hi"] > 7 * 8192 / 5.38
     assert any("50,000 fits its steps and is used" in note for note in four["notes"])
     assert four["as_printed"]["throughput"] == 10_000
-
-
-def test_unknown_images_leave_the_csv_empty_and_known_ones_whole(tmp_path):
     reports = [(name, reader.parse_log(LOGS[name].encode())) for name in ("a rate", "MLPerf records")]
     rows = list(csv.DictReader(csv_text(compute_results(measured_from_reports(reports))).splitlines()))
     assert sorted(row["images"] for row in rows) == ["", "10000"]

@@ -52,14 +52,6 @@ def test_missing_epochs_and_a_lost_loss_are_said_and_the_first_is_warm_up(first,
     assert note == "The loss is not finite, first in epoch 2: the training diverged."
 
 
-def test_each_process_of_one_training_has_its_own_warm_up():
-    seconds = enumerate([30, 10, 10, 28, 10, 10], 1)
-    samples = [replace(epoch(n, s), starts_process=n in (1, 4)) for n, s in seconds]
-    one = replace(run(1, [1]).run, epochs=tuple(samples), epochs_planned=6)
-    (row,) = compute_results([MeasuredRun(run=one)]).rows
-    assert row.epoch_seconds.value == 10 and row.epochs == 4
-
-
 def contradictory(n: int, times: list[float]) -> MeasuredRun:
     one = run(n, times).run
     lines = (f'line 1 "Model ResNet50 {n} GPU", line 2 "Num_replicas: 1"',)
@@ -183,11 +175,16 @@ def test_a_run_has_its_own_row_beside_the_pooled_one():
     assert [rows[at].as_printed.speedup for at in (1, 2)] == [1.0, 0.83]
 
 
-def test_an_mlperf_epoch_that_broke_off_is_not_steady():
+def test_a_warm_up_of_each_process_and_an_mlperf_epoch_that_broke_off_are_not_steady():
     for last, steady in ((4.9, [2, 3, 4]), (5.1, [2, 3, 4, 5])):
         times = enumerate((20.0, 10.0, 10.1, 10.0, last), start=1)
         epochs = tuple(epoch(number, seconds, source="mllog") for number, seconds in times)
         assert [one.epoch for one in measured.steady_samples(run(1, [], epochs=epochs))] == steady
+    seconds = enumerate([30, 10, 10, 28, 10, 10], 1)
+    samples = [replace(epoch(n, s), starts_process=n in (1, 4)) for n, s in seconds]
+    one = replace(run(1, [1]).run, epochs=tuple(samples), epochs_planned=6)
+    (row,) = compute_results([MeasuredRun(run=one)]).rows
+    assert row.epoch_seconds.value == 10 and row.epochs == 4
 
 
 def test_a_block_weighs_as_many_epochs_as_it_has():

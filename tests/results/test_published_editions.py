@@ -74,13 +74,20 @@ def test_rate_time_and_memory_as_printed_and_as_the_edition_has_them(table):
         assert reference.epoch_seconds == pytest.approx(row.epoch_seconds.value, abs=0.01)
 
 
-def test_runs_that_were_tuned_differently_are_neither_pooled_nor_compared():
+def test_runs_that_were_tuned_differently_are_not_pooled_and_a_table_says_how_and_what_memory_they_held():
     rows = compute_results([*runs11("11.4"), *runs11("11.5")]).rows
     tunings = {tuning_words(row.configuration.tuning) for row in rows}
     assert tunings >= {(), ("1 worker",), ("fp16", "10 workers")}
     pooled = [row for row in rows if row.runs > 1]
     assert [tuning_words(row.configuration.tuning) for row in pooled] == [("10 workers",)]  # of both tables
     assert all(row.is_baseline for row in rows)
+    rows = compute_results(runs11("11.5")).rows
+    table = numbers.table_of(rows, numbers.PRECISE)
+    place = table.headings.index("GPU memory, GiB")
+    words = [f"vit (micro-224, {word})" for word in ("fp32", "fp16", "bf16")]
+    assert {line[0] for line in table.rows} == set(words)
+    assert {row.label for row in rows} == {f"{name} on 1 GPU" for name in words}  # in notes, too
+    assert {line[place] for line in table.rows} == {"46", "27", "50"}
 
 
 def test_the_chart_of_a_table_names_what_differs_in_the_order_of_its_numbers():
@@ -92,16 +99,6 @@ def test_the_chart_of_a_table_names_what_differs_in_the_order_of_its_numbers():
     assert [text for _, text in chart.x_ticks] == ["batch 16", "batch 32", "batch 64"]
     (chart,) = tuned_charts(compute_results(runs11("11.6")).rows)
     assert {text for _, text in chart.x_ticks} == {"not compiled", "compiled"}
-
-
-def test_a_table_of_rows_says_how_each_was_tuned_and_what_memory_it_held():
-    rows = compute_results(runs11("11.5")).rows
-    table = numbers.table_of(rows, numbers.PRECISE)
-    place = table.headings.index("GPU memory, GiB")
-    words = [f"vit (micro-224, {word})" for word in ("fp32", "fp16", "bf16")]
-    assert {line[0] for line in table.rows} == set(words)
-    assert {row.label for row in rows} == {f"{name} on 1 GPU" for name in words}  # in notes, too
-    assert {line[place] for line in table.rows} == {"46", "27", "50"}
 
 
 CHAPTER12 = published("chapter12.toml")

@@ -161,7 +161,7 @@ def report_of(capsys, *arguments):
     return json.loads(capsys.readouterr().out)
 
 
-def test_the_rows_of_a_folder_name_their_logs_though_it_is_open_elsewhere(folder, capsys):
+def test_the_rows_and_hours_of_a_folder_though_it_is_open_elsewhere(folder, capsys, command):
     lock = opening.lock_folder(LabFolder.open(folder).lock_path)
     assert lock is not None
     rows = report_of(capsys)["rows"]
@@ -171,9 +171,6 @@ def test_the_rows_of_a_folder_name_their_logs_though_it_is_open_elsewhere(folder
     source = {"path": "logs/ResNet50.41.out", "job_id": "41", "run": 2, "epoch": 2, "line": 22}
     assert rows[1]["sources"][0] == source
     assert rows[2]["speedup"] is None, "a practice run has no real baseline"
-
-
-def test_gpu_hours_of_the_folder(folder, capsys, command):
     cost = report_of(capsys)["cost"]
     assert cost["total"]["gpu_hours_allocated"] == pytest.approx(4 * 180 / 3600)
     assert cost["total"]["gpu_hours_used"] == pytest.approx((1 * 48 + 4 * 30) / 3600)

@@ -642,7 +642,7 @@ def test_one_gpu_against_the_cpu_is_the_result_of_its_task():
     assert (*result_parts(untold)[:2], untold.charted[0].label) == ("215 s", "an epoch", "ResNet50")
     other = replace(runs[1], run_id=9, token="lt9", spec=replace(runs[1].spec, model="torch_mlp"))
     sent = submissions | {"lt9": replace(submissions["lt1"], token="lt9", run_ids=(9,), job_file="a.slurm")}
-    for told, of in ({9: other}, "torch_mlp, not ResNet50"), ({1: runs[1], 9: other}, "ResNet50"):
+    for told, of in ({9: other}, "j, torch_mlp, not ResNet50"), ({1: runs[1], 9: other}, "ResNet50"):
         view = seen(LabState(runs=told, submissions=sent), task_id="10.3")
         assert result_parts(view)[1] == f"an epoch on the CPU ({of})", "the plan's network comes first"
     written = replace(checks["10.4"], items=(items[0], replace(items[1], kind="answers")))

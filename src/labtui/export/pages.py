@@ -309,8 +309,7 @@ def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Result
         others = data_sets or {row.configuration.data_set for row in shown}
         rows = [row for row in shown if row.configuration.data_set in others or row_has_run(row, compared)]
     rows = [row for row in rows if not row.mark] or rows
-    sent = [run for run in compared if run.task_id in names]
-    rows = with_baselines(results, rows, sent or compared)
+    rows = with_baselines(results, rows, [run for run in compared if run.task_id in names] or compared)
     if task.runs and not any(row_has_run(row, made) for row in rows):
         rows = []  # only baselines are left, which are no result of the task
     timed = {(run.spec.model, run.spec.processes, run.spec.size) for each in tasks for run in each.runs}

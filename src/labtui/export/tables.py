@@ -142,7 +142,7 @@ def title_facts(results: Results, *, accuracy: bool = False) -> BigNumbers:
     rows = [r for r in results.measured if {None, "completed"} & {run.run.outcome for run in r.members}]
     results = with_rows(results, rows)
     faster = [row for row in rows if row.acceleration is not None][:1]
-    facts = [(_times(r.acceleration), f"as fast on one GPU as on the CPU, {clean(r.model)}") for r in faster]
+    facts = [(_times(r.acceleration), f"as fast on one GPU as on the CPU, {clean(r.title)}") for r in faster]
     learned = [(each.run, row) for row in named_rows(rows) if row.has_policy for each in row.members]
     reached = [(measured.val_accuracy(run) or 0.0, row) for run, row in learned]
     best, row = max(reached, key=itemgetter(0), default=(0.0, None))
@@ -162,7 +162,7 @@ def title_facts(results: Results, *, accuracy: bool = False) -> BigNumbers:
         facts.append((_times(fastest.speedup), f"{fastest.devices}, {clean(fastest.model)}"))
     alone = next((row for row in rows if row.n_gpus == 1 and row.epoch_seconds is not None), None)
     if alone is not None and not facts:
-        facts.append((numbers.time_text(alone), f"an epoch on one GPU, {clean(alone.model)}"))
+        facts.append((numbers.time_text(alone), f"an epoch on one GPU, {clean(alone.title)}"))
     return tuple(facts[:3])
 
 
@@ -194,7 +194,7 @@ _COLUMNS = """model device n_gpus batch_size per_gpu_batch_size runs epochs prac
     throughput± per_gpu_throughput± speedup± efficiency± step_factor± karp_flatt± acceleration± first_epoch_seconds±
     batch_factor scatter_seconds printed_epoch_seconds printed_throughput printed_speedup printed_efficiency sources
     notes data_set tuning unit total_seconds gpu_memory_gib processes size scaling program_seconds± weak_efficiency
-    val_accuracy gpu_hours"""
+    val_accuracy gpu_hours name"""
 """``name±`` stands for three columns: the value, and its bounds in ``name_lo`` and ``name_hi``."""
 COLUMNS = re.sub(r"(\w+)±", r"\1 \1_lo \1_hi", _COLUMNS).split()
 _RENAMED = {"warmup_seconds": "first_epoch_seconds", "seconds": "program_seconds", "program": "model"}
@@ -244,7 +244,7 @@ def _record(row: ResultRow, fields: dict[str, Any]) -> dict[str, Any]:
     record["sources"] = cite(row.origins, most=20)
     record["val_accuracy"] = newest and measured.val_accuracy(newest.run)
     record["gpu_hours"] = row.gpu_hours or None
-    for name in ("model", "data_set", "size", "tuning", "sources", "notes"):
+    for name in ("model", "name", "data_set", "size", "tuning", "sources", "notes"):
         record[name] = spreadsheet_cell(record.get(name) or "")
     return record
 

@@ -19,7 +19,7 @@ from labtui.results import measured, messages, scaling_charts
 from labtui.results.charts import ChartSpec, Look, Point, Series, interval_point, make_chart, slug, tell_apart
 from labtui.results.grouping import UNKNOWN, devices
 from labtui.results.measured import MeasuredRun, accuracy_curves, best_curve, grouped, policy, steady_samples
-from labtui.results.numbers import clean, percent_text, round_epochs, tick_text
+from labtui.results.numbers import clean, percent_text, round_epochs, tick_text, unique
 from labtui.results.rows import ResultRow, Results, with_rows, without_small
 from labtui.results.scaling import program_lines, scaling_lines
 from labtui.training_logs.gpu_sampler import GpuSample
@@ -132,7 +132,9 @@ def _charts(results: Results, model: str | None, repeats: bool = False) -> list[
         charts += [replace(chart, mark="practice" if marked else "") for chart in made]
     # a single mark shows no speedup, efficiency or acceleration
     told = (chart for chart in charts if any(len(s.points) > chart.compares for s in chart.measured))
-    named = (replace(chart, model=model or chart.model) for chart in told)
+    titles = {row.title for row in results.rows if row.model == model}
+    name = titles.pop() if len(titles) == 1 else model
+    named = (replace(chart, model=name or chart.model) for chart in told)
     return [replace(c, title=f"{c.title}, {c.model}") if c.model and "," not in c.title else c for c in named]
 
 
@@ -184,9 +186,7 @@ def with_unique_keys(charts: Iterable[ChartSpec]) -> tuple[ChartSpec, ...]:
     charts = tuple(charts)
     real = {chart.key.casefold() for chart in charts if not chart.mark}
     keys = [f"{c.key}-practice" if c.mark and c.key.casefold() in real else c.key for c in charts]
-    alike = grouped(range(len(keys)), lambda at: keys[at].casefold()).values()
-    ends = {at: f"-{n}" if n > 1 else "" for places in alike for n, at in enumerate(places, start=1)}
-    return tuple(replace(chart, key=keys[at] + ends[at]) for at, chart in enumerate(charts))
+    return tuple(replace(chart, key=key) for chart, key in zip(charts, unique(keys, "-{}"), strict=True))
 
 
 # --------------------------------------------------------------------------- runs over time
@@ -201,20 +201,20 @@ def _lines(results: Results) -> list[tuple[Series, MeasuredRun]]:
     The group is the configuration, where there are several learning-rate policies the policy.
     A run that ended within its warm-up is left out where another one of its configuration counts.
     """
-    hues = specs.hues_of(row.model for row in sorted(results.rows, key=lambda row: row.first_run))
+    hues = specs.hues_of(row.title for row in sorted(results.rows, key=lambda row: row.first_run))
     policies = scaling_charts.looks_of_policies(results.rows) if len(hues) == 1 else {}
     found, repeats, alike = [], Counter[str](), Counter[tuple[str, int | None]]()
     for row, run in ((each, run) for each in results.rows for run in each.drawn if run.run.epochs):
         if row.epoch_seconds is None or run.live or steady_samples(run):
             gpus = devices(0 if run.run.device == "cpu" else run.run.n_gpus, cpu="CPU", unknown="")
             apart = policy(run) or ", ".join(row.apart_by)
-            told = (run.called or row.model, row.configuration.data_set, apart, gpus)
+            told = (row.title, row.configuration.data_set, apart, gpus)
             name = " · ".join(filter(None, told))
             # what stands for repeats that are not drawn looks like the first of them
             own = run.live or row.first_run in {each.run_id for each in row.drawn}
             first = run.run_id or 0 if own else row.first_run
             mark = round(math.log2(run.run.n_gpus)) if run.run.n_gpus else first - 1
-            hue = policies[policy(run)].hue if len(policies) > 1 else hues[row.model]
+            hue = policies[policy(run)].hue if len(policies) > 1 else hues[row.title]
             line = Series(name=name, points=(), hue=hue)
             found.append((replace(line, first_run=first, mark=mark % specs.MARKS), run))
             repeats[name] += 1

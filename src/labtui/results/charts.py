@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from labtui.domain.model import Interval
 from labtui.domain.run import Mark
 from labtui.results.measured import grouped
-from labtui.results.numbers import clean, percent_text, three_digits, tick_text
+from labtui.results.numbers import clean, percent_text, three_digits, tick_text, unique
 from labtui.results.rows import LawFit, law_speedup
 
 View = Literal["time", "throughput", "speedup", "efficiency", "training"]
@@ -229,11 +229,13 @@ def make_chart(
     family: str, series: Iterable[Series], *, of: str = "", counted: str = "images", **fields: Any
 ) -> ChartSpec:
     """A chart of a family; its title ends with `of`, and `counted` (images, tokens) is what its rates count."""
-    form = FAMILIES[family]
+    form, series = FAMILIES[family], tuple(series)
+    names = unique([each.name for each in series], " ({})")  # drawers find a line by its name
+    series = tuple(replace(each, name=name) for each, name in zip(series, names, strict=True))
     fields.setdefault("title", f"{form.title}, {of}" if of else form.title)
     fields.setdefault("heading", form.heading.replace("Images", counted.capitalize()))
     fields.setdefault("y_label", form.y_label.replace("images", counted))
-    return replace(form, series=tuple(series), **fields)
+    return replace(form, series=series, **fields)
 
 
 def value_text(spec: ChartSpec, point: Point, *, seconds: bool = False) -> str:

@@ -251,11 +251,10 @@ def run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
 def pooled_notes(members: Sequence[MeasuredRun], shown: Collection[int | None] = ()) -> Iterable[str]:
     """What a mean mixes: other runs than are `shown` (by number; else those of tasks), and partitions."""
     shown = shown or {run.run_id for run in members if run.task_id} or {run.run_id for run in members}
-    for task, runs in grouped(
-        (run for run in members if run.run_id not in shown), attrgetter("task_id")
-    ).items():
-        whose = f"of task {task}" if task else "of no task"
-        yield f"Pooled with {', '.join(run.label for run in runs)}, {whose}: the same training."
+    others = (run for run in members if run.run_id not in shown)
+    for task, runs in grouped(others, attrgetter("task_id")).items():
+        whose = f"{', '.join(run.label for run in runs)}, of {'task ' if task else 'no task'}{task}"
+        yield f"Pooled with {whose}: the same training."
     places = sorted({run.partition for run in members if run.partition})
     if len(places) > 1:
         yield f"On partitions {join_names(places)}, whose nodes may differ: compare the runs one by one."

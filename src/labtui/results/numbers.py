@@ -104,6 +104,13 @@ def clean(text: str, most: int = 200) -> str:
     return "".join(mark if mark.isprintable() else "�" for mark in text[:most])
 
 
+def unique(names: Sequence[str], end: str) -> list[str]:
+    """The names; later ones of several that differ by case at most have their number at the `end`."""
+    alike = [name.casefold() for name in names]
+    counts = [alike[: at + 1].count(name) for at, name in enumerate(alike)]
+    return [name + end.format(count) * (count > 1) for name, count in zip(names, counts, strict=True)]
+
+
 def shown_bounds(row: ResultRow, value: Interval, *, ratio: bool = False) -> Interval:
     """A number that follows from a row's epoch time, with the bounds that are shown: reading or scatter.
 
@@ -371,9 +378,14 @@ def unit_of(rows: Sequence[ResultRow]) -> str:
 
 def columns_of(rows: Sequence[ResultRow], columns: Sequence[Column]) -> tuple[Column, ...]:
     """The columns that any of these rows has, with the unit of their rates in the headings."""
-    unit = unit_of(rows)
-    told = (each for each in columns if not each.optional or any(each.cell(row) != ABSENT for row in rows))
-    return tuple(msgspec.structs.replace(each, heading=each.heading.replace("images", unit)) for each in told)
+    told = [each for each in columns if not each.optional or any(each.cell(row) != ABSENT for row in rows)]
+    heads = (each.heading.replace("images", unit_of(rows)).replace("model", naming(rows)) for each in told)
+    return tuple(msgspec.structs.replace(each, heading=head) for each, head in zip(told, heads, strict=True))
+
+
+def naming(rows: Sequence[ResultRow]) -> str:
+    """What the names of these rows are: ``model``, or ``name`` where any is that of a job."""
+    return "name" if any(row.called for row in rows) else "model"
 
 
 def table_of(rows: Sequence[ResultRow], columns: Sequence[Column]) -> Table:

@@ -113,7 +113,7 @@ def _accelerations(results: Results) -> Iterable[str]:
             shown, printed = ratio_text(row.acceleration), row.printed_acceleration
             plain = "" if printed is None else f"as printed {ratio_text(printed)}"
             more = "; ".join(filter(None, (bounds_text(row.acceleration, shown), plain)))
-            yield f"{clean(row.model)}: one GPU is {shown} times as fast as the CPU{f' ({more})' if more else ''}."
+            yield f"{clean(row.title)}: one GPU is {shown} times as fast as the CPU{f' ({more})' if more else ''}."
 
 
 def scaling_sentences(results: Results) -> Iterable[str]:
@@ -196,7 +196,7 @@ def cost_lines(cost: LabCost | None) -> Iterable[str]:
 
 Json = dict[str, Any]
 
-_IDENTITY = "model device=configuration.device n_gpus batch_size runs epochs"
+_IDENTITY = "model name device=configuration.device n_gpus batch_size runs epochs"
 _SOURCES = "practice=mark small=mark live notes sources=origins"
 _ORIGIN = "path=source job_id run=run_id epoch line"
 _ROW = f"""{_IDENTITY} epoch_seconds throughput speedup efficiency as_printed batch_factor step_factor

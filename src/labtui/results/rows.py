@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import EpochSample, Interval, Program
-from labtui.domain.run import Mark, join_names
+from labtui.domain.run import Mark
 from labtui.domain.tuning import distinguishing_words
 from labtui.results.grouping import CIFAR10_IMAGES, Configuration, LeftOut, devices
 from labtui.results.measured import AsPrinted, MeasuredRun, Origin, grouped, longest, representative
@@ -404,7 +404,7 @@ def rename_models(results: Results, names: Mapping[str, str]) -> Results:
 
 
 def called_rows(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
-    """The rows with their names set; `called`: of own job files' runs the jobs, by which all else calls these runs.
+    """The rows with their names set; `called`: of own job files' runs the jobs, ``a/b`` if they have two names.
 
     Sizes of one training whose jobs have different names are one line of a chart: it and they have the model's name.
     """
@@ -412,7 +412,7 @@ def called_rows(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
     for found in grouped(rows, lambda row: (row.model, row.configuration.tuning)).values():
         jobs = {row.configuration: tuple(dict.fromkeys(run.called for run in row.members)) for row in found}
         if len({row.n_gpus for row in found}) == 1 or len(set(jobs.values())) == 1:
-            called |= {of: join_names(names) for of, names in jobs.items() if "" not in names}
+            called |= {of: "/".join(names) for of, names in jobs.items() if "" not in names}
     return named_rows([replace(row, called=called.get(row.configuration, "")) for row in rows])
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from labtui.domain.model import Interval
 from labtui.results.grouping import Configuration
 from labtui.results.measured import grouped
-from labtui.results.numbers import clean, fixed, lost_text, shown_bounds, three_digits
+from labtui.results.numbers import clean, fixed, lost_text, shown_bounds, three_digits, unique
 from labtui.results.rows import ResultRow, StepTimes
 from labtui.slurm.values import number
 from labtui.training_logs.patterns import BASELINE
@@ -72,7 +72,8 @@ def scaling_lines(rows: Sequence[ResultRow]) -> tuple[ScalingLine, ...]:
     own = [line for line in lines if "script" in dict(line.last.configuration.tuning)]
     shown = [line for line in lines if len(line.rows) > 1 or line in own or line.last.model not in scaling]
     firsts = [line.rows[0] for line in shown]
-    return tuple(replace(line, name=_line_name(line.rows[0], firsts)) for line in shown)
+    names = unique([_line_name(each, firsts) for each in firsts], " ({})")
+    return tuple(replace(line, name=name) for line, name in zip(shown, names, strict=True))
 
 
 def _line(rows: Sequence[ResultRow]) -> ScalingLine:

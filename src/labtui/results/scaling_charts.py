@@ -64,9 +64,9 @@ def _of_one_length(lines: Sequence[ScalingLine]) -> Sequence[ScalingLine]:
 
 
 def looks_of(lines: Sequence[ScalingLine], every: Sequence[ResultRow]) -> dict[str, specs.Look]:
-    """The look of each line, by name: a colour for each network, or for each policy of `every` row of a study."""
+    """The look of each line, by name: a colour for each title, or for each policy of `every` row of a study."""
     older = sorted(lines, key=lambda line: min(row.first_run for row in line.rows))
-    names = {line.name: line.last.model for line in older}
+    names = {line.name: line.last.title for line in older}
     hues = specs.hues_of(names.values())
     if len(hues) == 1 < len(found := looks_of_policies(every)):
         names = {line.name: policy(line.last.members[-1]) for line in older}
@@ -154,17 +154,16 @@ def cpu_charts(rows: Sequence[ResultRow]) -> Iterable[ChartSpec]:
     """Throughput of different trainings on the CPU, as bars."""
     found = [row for row in rows if row.n_gpus == 0 and row.throughput is not None and not row.contradicted]
     if len({row.configuration.unit for row in found}) == 1 < len(found):
-        names = tell_rows_apart(found, [row.name for row in found])
-        told = {"key": "cpu-images-per-second", "title": "Throughput on the CPU", "x_label": "model"}
-        yield _named_bars("cpu-gpu-throughput", found, specs.tell_apart(names), **told)
+        names, head = tell_rows_apart(found, [row.name for row in found]), numbers.naming(found)
+        told = {"key": "cpu-images-per-second", "title": "Throughput on the CPU"}
+        yield _named_bars("cpu-gpu-throughput", found, specs.tell_apart(names), x_label=head, **told)
 
 
 def _named_bars(family: str, rows: Sequence[ResultRow], names: Sequence[str], **fields: Any) -> ChartSpec:
     """A bar with a name for each row that has the family's quantity."""
     points = (replace(mark, x=float(x)) for x, row in enumerate(rows) for mark in points_of(family, [row]))
     first = rows[0]
-    name = first.model if len({row.model for row in rows}) == 1 else first.devices
-    series = Series(name=name, points=tuple(points), hue=specs.MODEL_HUES.get(first.model, 0))
+    series = Series(name=first.devices, points=tuple(points), hue=specs.MODEL_HUES.get(first.model, 0))
     ticks = tuple((float(x), name) for x, name in enumerate(names))
     return make_chart(family, [series], counted=first.configuration.unit, x_ticks=ticks, **fields)
 

@@ -380,10 +380,10 @@ def _single(view: View, rows: Sequence[ResultRow]) -> tuple[str, str, str]:
 def _of_model(view: View, row: ResultRow) -> str:
     """In brackets the row's model if the task's runs or its plan have others, its data set if the lab has several."""
     sets = {each.run.spec.data_set for each in view.runs.values()}
-    named = [row.model] * (len({each.run.spec.model for each in view.lines}) > 1)
+    named = [row.title] * (len({each.run.spec.model for each in view.lines}) > 1)
     named += [row.configuration.data_set] * (row.configuration.data_set != "" and len(sets) > 1)
     if planned := _planned_instead(view, row):
-        named = [row.model, f"not {' or '.join(planned)}"]
+        named = [*dict.fromkeys((row.title, row.model)), f"not {' or '.join(planned)}"]
     return f" ({', '.join(named)})" if named else ""
 
 
