@@ -308,7 +308,6 @@ def looks(lines: Sequence[Series]) -> dict[str, Look]:
     """The look of each of the lines, by name: the lines of one network differ by tone and mark.
 
     Where all are sizes of one network or policy, each has a colour, as tones of lines that touch look the same.
-
     A line of a size has the mark of that size, any other one the mark of its network or the next; the older one of two
     has it first. So no line changes when newer runs come.
     """
@@ -420,8 +419,7 @@ def line_pieces(spec: ChartSpec, series: Series) -> list[list[Point]]:
 def spread(wanted: Sequence[float], size: float, lowest: float = -math.inf) -> list[float]:
     """Positions for labels of one `size` that do not overlap, each as near to its `wanted` one as possible.
 
-    None lies below `lowest`, the axis. Labels that would touch become a group, centred on the mean of their wanted
-    positions: that is the isotonic regression of where each would have the first one stand.
+    None lies below `lowest`, the axis. Labels that would touch are a group around the mean of their wanted positions.
     """
     order = sorted(range(len(wanted)), key=lambda at: wanted[at])
     groups: list[list[float]] = []
