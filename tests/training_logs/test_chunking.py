@@ -45,7 +45,7 @@ def logs(draw: st.DrawFn) -> bytes:
 
 
 WORDS = [
-    *b"\r|\b|\b\b\b|\n| |\x1b[0m|\x1b[|\x1b]8;;x\x07|\xe2\x94|\x81|abc|/|Killed|\x00".split(b"|"),
+    *b"\r|\b|\b\b\b|\n| |\x1b[0m|\x1b[2D|\x1b[|\x1b]8;;x\x07|\xe2\x94|\x81|abc|/|Killed|\x00".split(b"|"),
     *b"Epoch 1/2|25/25 - 5s - loss: 1.0|24/25 [====>.] - ETA: 1s|Epoch 2/2|0: |[default1]:".split(b"|"),
     *b"Traceback (most recent call last):|ValueError: no| Model ResNet50 2 GPUs ".split(b"|"),
     *(b"Epoch 1: 100%|#| 9/9 [00:05<00:00, 1it/s]", b"Epoch 2:   9%|"),

@@ -1,6 +1,7 @@
 """Splits bytes, in chunks of any size, into lines.
 
 Of a line that redraws itself only the last state remains, and each full bar over which an unfinished one was drawn.
+What stood before a move of the cursor is left out, as it may be overwritten.
 """
 
 import re
@@ -16,7 +17,11 @@ PIECE_LIMIT = 32 * 1024
 BINARY_LOOK = 1 << 20
 """The number of first bytes of a log that decide whether it is text."""
 
-_ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\?)?|[@-Z\\-_])")
+# Colours, modes, an erase from the cursor on, titles and links, a character set: they print and move nothing.
+_SILENT = re.compile(
+    rb"\x1b(?:\[[0-?]*[ -/]*[hlmnqt]|\[0?[JK]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\?)?|[ -/]+[0-~]|[=>])"
+)
+_MOVES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]?|[0-~])?")
 _BLANK = b" \t\r\b\x00\x0b\x0c"
 _CONTROLS = {**dict.fromkeys((*range(9), *range(10, 32), 127)), **dict.fromkeys((0, 11, 12), "\ufffd")}
 """What stands for control characters: nothing, or a sign where a hole in the file must not join two numbers."""
@@ -171,18 +176,25 @@ class LineCutter:
 
     def _text(self, piece: bytes) -> str:
         """A piece of the open line as text, with the rank that its beginning may have."""
+        piece = _last_drawn(piece)
         if (rank := RANK.match(self._head)) and not piece.startswith(rank[0]):
             piece = rank[0] + piece
-        text = _decode(piece[: self._limit]).translate(_CONTROLS)
+        text = piece[: self._limit].decode("utf-8", "replace").translate(_CONTROLS)
         return text.strip("\ufffd").rstrip().removeprefix("\ufeff")
 
 
+def _last_drawn(piece: bytes) -> bytes:
+    """The text after the last move of the cursor that some follows."""
+    parts = _MOVES.split(_SILENT.sub(b"", piece))
+    return next((part for part in reversed(parts) if part.strip(_BLANK)), b"")
+
+
 def _is_blank(piece: bytes) -> bool:
-    return not _ANSI.sub(b"", piece).strip(_BLANK)
+    return not _last_drawn(piece)
 
 
 def _decode(piece: bytes) -> str:
-    return _ANSI.sub(b"", piece).decode("utf-8", "replace") if piece else ""
+    return _MOVES.sub(b"\r", _SILENT.sub(b"", piece)).decode("utf-8", "replace") if piece else ""
 
 
 def _are_rising(lines: bytes) -> bool:

@@ -259,9 +259,16 @@ def own_pattern(text: str) -> OwnPattern:
 
 
 def read_own(pattern: OwnPattern, text: str, *_: Any) -> list[Said] | None:
-    """Read a line with a user's own pattern; None where it does not match or gives no usable number."""
-    match = pattern.search(text[:MAX_PATTERN_CHARS])
-    return None if match is None else epoch_of("pattern", given(match))
+    """Read a line with a user's own pattern; None where it does not match or gives no usable number.
+
+    `float` and `isdecimal` take digits of other scripts and ``1_0``, too; a number with these is none.
+    """
+    text = text[:MAX_PATTERN_CHARS]
+    if not text.isascii():
+        text = re.sub(r"[\d.]+", lambda number: number[0] if number[0].isascii() else "\ufffd", text)
+    match = pattern.search(text)
+    groups = {} if match is None else given(match)
+    return epoch_of("pattern", {name: value.replace("_", "\ufffd") for name, value in groups.items()})
 
 
 EXAMPLE_PATTERN = r"epoch (?P<epoch>\d+).* took (?P<seconds>[\d.]+) s"
