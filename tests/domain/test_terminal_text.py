@@ -54,9 +54,3 @@ def test_no_byte_can_act_on_the_terminal(raw):
     shown = display_text(raw)
     assert all(character.isprintable() or character == "\u3000" or character.isspace() for character in shown)
     assert not any(character in shown for character in "\x1b\x07\x08\r\n\x9b\x00\u202e")
-
-
-@given(st.text(alphabet=st.characters(min_codepoint=32, max_codepoint=126), max_size=80), st.integers(1, 5))
-def test_a_progress_bar_leaves_its_last_state(bar, times):
-    frames = [f"{bar}{index}" for index in range(times)]
-    assert display_text("\r".join(frames).encode()) == frames[-1].rstrip()

@@ -641,7 +641,7 @@ def test_the_accuracy_of_many_runs_has_a_panel_for_each_and_what_a_gpu_did_last_
         use = cost.RunUtilization(run=contents.measurements.runs[0], steady=steady, standing_by=0)
         given = SimpleNamespace(uses=[use], samples={use.run.source: samples})
         chart = lab_plots(given, contents.named)[-1]
-        assert (chart.family == "gpu-utilization") is (steady is not None)
+        assert (chart.family == "gpu-utilisation") is (steady is not None)
         assert steady is None or chart.key.endswith("-ViT-H-14-micro-224-on-1-GPU")
         assert steady is None or chart.message == "ViT-H/14 (micro-224) keeps 1 GPU 90.0 % busy (job 30001)"
         assert steady is None or drawing.y_limits(chart)[0] == 0, "noise is no drama"

@@ -73,7 +73,8 @@ def test_a_run_that_is_missing_or_does_not_count_is_named(task, change, words):
 
 
 def test_names_with_commas_are_separated_by_semicolons_and_what_all_share_is_said_once():
-    assert join_names(["8 GPUs, naive, 3", "16 GPUs, naive, 3"]) == "8 and 16 GPUs, naive, 3"
+    assert join_names(["16 GPUs, naive, 3", "8 GPUs, naive, 3"]) == "8 and 16 GPUs, naive, 3"
+    assert join_names(["2 processes", "4 processes", "1 process"]) == "1, 2 and 4 processes"
     assert join_names(["A · 1 GPU, naive", "A · 8 GPUs, linear"]) == "A · 1 GPU, naive; A · 8 GPUs, linear"
 
 

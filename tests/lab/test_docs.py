@@ -26,4 +26,4 @@ def test_the_guide_names_every_field_and_every_word_that_one_can_have():
     assert [struct for struct in STRUCTS if not named.issuperset(struct.__struct_fields__)] == []
     words = {str(kind.__struct_config__.tag) for kind in get_args(schema.Check)}
     words |= {word for literal in (schema.Law, TemplateForm, Outcome) for word in get_args(literal)}
-    assert words | FAMILIES.keys() - {"gpu-utilization"} <= named
+    assert words | FAMILIES.keys() - {"gpu-utilisation"} <= named

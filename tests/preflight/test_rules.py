@@ -125,6 +125,14 @@ def test_the_paths_worth_asking_the_cluster_about():
     assert {*paths_to_ask(ScriptContext(files, draft(), PROFILE))} == asked
 
 
+def test_the_image_that_a_fix_offers_is_that_of_the_imported_framework():
+    site = replace(PROFILE, container="/tf", containers={"pytorch": "/pt"})
+    offered = {"import torch": "/pt", "from keras import a": "/tf", "import torch, keras": "", "# torch": ""}
+    for script, image in offered.items():
+        files = {"job.slurm": b"#!/bin/bash\npython train.py\n", "train.py": script.encode()}
+        assert ScriptContext(files, None, site).container == image, script
+
+
 def test_where_no_node_has_a_gpu_none_is_advised():
     site, asking = replace(PROFILE, gpus_per_node=0, queue_option="partition"), Case("*", "").files()
     silent = {"job.slurm": asking["job.slurm"].replace(b"#SBATCH --gres=gpu:4\n", b"#SBATCH -p gpux\n")}

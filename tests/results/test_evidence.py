@@ -47,9 +47,12 @@ def test_missing_epochs_and_a_lost_loss_are_said_and_the_first_is_warm_up(first,
     assert not any("mean mixes both" in note for note in mixed.notes), "the first epoch is not counted"
     (mixed,) = results_of_text("val_loss: 2.0 - 10".join(log.rsplit("10", 1))).rows
     assert any("mean mixes both" in note for note in mixed.notes)
-    lost = log.replace("10s - loss: 1.0", "10s - loss: nan")
-    (note,) = [note for note in results_of_text(lost).rows[0].notes if "loss" in note]
-    assert note == "The loss is not finite, first in epoch 2: the training diverged."
+    for epochs, end in ((2, ", first in epoch 2: the training diverged."), (1, " in epoch 2.")):
+        report = parse_log(log.replace("10s - loss: 1.0", "10s - loss: nan", epochs).encode())
+        (one,) = measured_from_reports([("a.out", report)])
+        (row,) = compute_results([replace(one, run_id=3), one]).rows
+        said = [f"The loss{of} is not finite{end}" for of in (" of run 3", "")]
+        assert [each for each in row.notes if "loss" in each] == said
 
 
 def contradictory(n: int, times: list[float]) -> MeasuredRun:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from labtui.training_logs.gpu_sampler import read_samples
 from labtui.training_logs.lines import LineCutter
 from labtui.training_logs.reader import LogReader, parse_log
 from tests.training_logs import samples
@@ -58,6 +59,7 @@ PARTS = st.lists(st.sampled_from(WORDS), max_size=60).map(b"".join)
 @given(logs() | PARTS | st.binary(max_size=400), st.lists(st.integers(0, 1 << 20), max_size=40))
 def test_any_chunking_gives_the_same_read(data, places):
     assert read(cut(data, places)) == read([data])
+    assert isinstance(read_samples(data), tuple)
 
 
 @given(PARTS, st.lists(st.integers(0, 2000), max_size=10), st.integers(30, 90))

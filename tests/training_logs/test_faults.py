@@ -74,11 +74,10 @@ def joined(out: str, err: str) -> LogReport:
 
 def test_the_devices_in_the_err_are_surer_than_the_banner_in_the_out():
     report = joined(OUT_4, "2026-11-21 10:00:00: I tensorflow: hello\n" + ERR_1)
-    (run,) = report.runs
+    (run,), (found,) = report.runs, report.diagnosis
     (sentence,) = run.contradictions
     assert (run.n_gpus, run.device, len(run.epochs)) == (1, "gpu", 2)
     assert "Model ResNet50 4 GPUs" in sentence and "line 2 of the .err" in sentence
-    (found,) = report.diagnosis
     assert (found.kind, found.stream, found.line) == ("contradiction", "err", 2) and "1 GPU" in found.advice
 
 

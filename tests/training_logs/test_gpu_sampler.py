@@ -1,8 +1,6 @@
 """The GPU sampler's CSV: every form nvidia-smi writes, and its place beside the epochs."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from labtui.results.catalogue import job_gpu_chart
@@ -40,11 +38,6 @@ def test_the_gpus_of_several_nodes_are_numbered_through_and_named():
     assert {sample.name: sample.index for sample in samples}["node2 · GPU 1"] == 3
     named = [(series.name, series.group) for series in job_gpu_chart(samples).series]
     assert named[1:3] == [("node1 · GPU 1", "node1"), ("node2 · GPU 0", "node2")], "a panel for each node"
-
-
-@given(st.binary(max_size=400))
-def test_any_bytes_can_be_read(data):
-    assert isinstance(read_samples(data), tuple)
 
 
 def test_utilisation_beside_the_epochs():

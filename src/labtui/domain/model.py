@@ -125,9 +125,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def count_label(self, number: int) -> str:
         """`number` with the noun of `counts`: ``1 process``, ``8 processes``, ``1 GPU``."""
-        if self.counts == "GPUs":
-            return plural(number, "GPU")
-        return f"{number} process{'es' if number != 1 else ''}"
+        return plural(number, "GPU" if self.counts == "GPUs" else "process").replace(",", "")
 
     def argv(self, number: int, size: str) -> tuple[str, ...]:
         """The command of a run on `number` processes."""
@@ -429,8 +427,8 @@ def first_sentence(text: str) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """``1 run``, ``3 runs``."""
-    return f"{count:,} {noun}{'s' if count != 1 else ''}"
+    """``1 run``, ``3 runs``, ``8 processes``."""
+    return f"{count:,} {noun}{'' if count == 1 else 'es' if noun.endswith('s') else 's'}"
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):

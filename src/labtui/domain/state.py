@@ -409,7 +409,7 @@ def run_phase(submission: SubmissionState, run: RunState, *, first_open: bool) -
     if run.outcome is not None:
         return _PHASE_OF_OUTCOME.get(run.outcome, RunPhase.FAILED)
     if submission.status is not SubmissionStatus.ACCEPTED:
-        return _PHASE_OF_STATUS[submission.status]
+        return _PHASE_OF_STATUS.get(submission.status, RunPhase.WAITING)
     job = submission.job
     phase = job.phase if job is not None else JobPhase.QUEUED
     if phase is JobPhase.UNKNOWN:
@@ -423,8 +423,6 @@ def run_phase(submission: SubmissionState, run: RunState, *, first_open: bool) -
 _PHASE_OF_OUTCOME: dict[Outcome, RunPhase] = {"completed": RunPhase.DONE, "cancelled": RunPhase.CANCELLED}
 
 _PHASE_OF_STATUS: dict[SubmissionStatus, RunPhase] = {
-    SubmissionStatus.WAITING: RunPhase.WAITING,
-    SubmissionStatus.SENDING: RunPhase.WAITING,
     SubmissionStatus.UNKNOWN: RunPhase.UNKNOWN,
     SubmissionStatus.REFUSED: RunPhase.FAILED,
     SubmissionStatus.WITHDRAWN: RunPhase.CANCELLED,

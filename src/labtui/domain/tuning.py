@@ -21,8 +21,7 @@ class TuningOption(NamedTuple):
     default: str = ""
 
 
-_OPTIONS: dict[str, list[str]] = own_toml(__file__, "words.toml")["options"]
-TUNING_OPTIONS = {name: TuningOption(*words) for name, words in _OPTIONS.items()}
+TUNING_OPTIONS = {name: TuningOption(*to) for name, to in own_toml(__file__, "words.toml")["options"].items()}
 """Options of the course's PyTorch scripts that make trainings differ. `variant` is a changed script; a `control` run
 shows a cause and belongs to no task."""
 _HARMLESS = re.compile(

@@ -385,7 +385,7 @@ def draw_repeats(axes: Axes, spec: ChartSpec) -> None:
     told = [(clean(dict(spec.x_ticks).get(p.x, "")), p.label, ", so far" * p.live) for p in (long, short)]
     _set_rows(axes, [f"{name}: {label} {spec.unit}\nper epoch{live}" for name, label, live in told])
     axes.set_xlim(0, long.y * 1.02)
-    axes.set_xlabel("seconds" if spec.unit == "s" else clean(spec.y_label))
+    axes.set_xlabel("seconds")
 
 
 def draw_lost(axes: Axes, spec: ChartSpec) -> None:

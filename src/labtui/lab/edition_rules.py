@@ -79,7 +79,7 @@ def _known_names(edition: Edition) -> dict[str, Collection[str]]:
     files = {name for task in edition.tasks for name in task.files}
     return {
         "program": [program.name for program in edition.programs],
-        "chart": FAMILIES.keys() - {"gpu-utilization"},  # which is of one job
+        "chart": FAMILIES.keys() - {"gpu-utilisation"},  # which is of one job
         "fact": [fact.id for fact in edition.facts],
         "task": [task.id for task in edition.tasks],
         "model": {spec.model for spec in specs},

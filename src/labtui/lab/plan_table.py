@@ -14,7 +14,7 @@ from labtui.domain.errors import UsageError, failure
 from labtui.domain.model import JobForm, Program, RunSpec, SubmissionDraft
 from labtui.lab.plan import PlanRow, control_run
 from labtui.slurm.values import number
-from labtui.training_logs.runs import PROGRAM
+from labtui.training_logs.runs import PROGRAM, plain_number
 
 WORDS = {
     "gpus": "number of GPUs",
@@ -145,10 +145,7 @@ def _whole_number(text: str, what: str, low: int, high: int) -> int:
 
 
 def _rate(text: str) -> float:
-    try:
-        rate = float(text.strip())
-    except ValueError:
-        raise UsageError(f"The learning rate is a number like 0.02, not {text.strip()!r}.") from None
-    if not 0 < rate < 1000:
-        raise UsageError("The learning rate is above 0.")
+    rate = plain_number(text.strip())
+    if rate is None or not 0 < rate < 1000:
+        raise UsageError(f"The learning rate is a number above 0 like 0.02, not {text.strip()!r}.")
     return rate

@@ -141,7 +141,8 @@ class PythonScript(msgspec.Struct, frozen=True, dict=True):
             handed_on = any(isinstance(v, ast.Name) and ("parser" in v.id or v.id in parsers) for v in values)
             made_up = name.endswith("add_argument") and not isinstance(next(iter(values), None), ast.Constant)
             others = name.endswith("parse_known_args") or any(each.arg == "parents" for each in call.keywords)
-            if handed_on or made_up or others or "REMAINDER" in self.text:
+            rest = any(_dotted_name(value).rpartition(".")[2] == "REMAINDER" for value in values)
+            if handed_on or made_up or others or rest:
                 return None
         texts = (text for _, call in self.calls for _, text in _strings(call.args))
         return frozenset(text for text in texts if re.fullmatch(r"--[A-Za-z][\w-]*", text))
@@ -232,8 +233,11 @@ class ScriptContext(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def container(self) -> str:
-        """The plan's container image, else the site's; "" for none."""
-        site = self._fill_account(self.profile.container_for(pytorch=False))
+        """The plan's container image, else the site's for what the scripts import; "" if that leaves several."""
+        imported = {name.partition(".")[0] for script in self.pythons for _, name in script.imports}
+        kinds = {name == "torch" for name in imported & {"torch", "tensorflow", "keras"}}
+        images = {self.profile.container_for(pytorch=kind) for kind in kinds or (False, True)} - {""}
+        site = self._fill_account(images.pop()) if len(images) == 1 else ""
         return (self.draft.container if self.draft else "") or site
 
     @property
@@ -260,7 +264,7 @@ class ScriptContext(msgspec.Struct, frozen=True, dict=True):
         """Job scripts and the shell helpers they call."""
         jobs, texts = {job.name for job in self.jobs}, "\n".join(job.text for job in self.jobs)
         others = (name for name in self.files if name.endswith(".sh") and name not in jobs)
-        called = (name for name in others if not jobs or name.rpartition("/")[2] in texts)
+        called = (name for name in others if not jobs or _is_named(name.rpartition("/")[2], texts))
         return (*self.jobs, *(read_script(name, self.files[name]) for name in called))
 
     @cached_property
@@ -271,7 +275,7 @@ class ScriptContext(msgspec.Struct, frozen=True, dict=True):
         written = (command.text for job in self.shells for command in job.commands)
         filled = (command.text for job in self.shells for command in job.filled)
         commands = " ".join((*written, *filled))
-        named |= {name for name in every if re.search(rf"(?<![\w.-]){re.escape(name)}\b", commands)}
+        named |= {name for name in every if _is_named(name, commands)}
         if not named & set(every):
             names = list(every) if not self.draft and not self.jobs else []
         else:
@@ -291,6 +295,11 @@ class ScriptContext(msgspec.Struct, frozen=True, dict=True):
         """The Python modules that are sent along."""
         names = (name.rpartition("/")[2] for name in self.files if name.endswith(".py"))
         return frozenset(name.removesuffix(".py") for name in names)
+
+
+def _is_named(file: str, text: str) -> bool:
+    """Whether a text names this file, and not one whose name has it as a part."""
+    return re.search(rf"(?<![\w.-]){re.escape(file)}(?![\w-]|\.\w)", text) is not None
 
 
 def imported_files(start: Iterable[str], texts: Mapping[str, str]) -> list[str]:

@@ -424,4 +424,4 @@ def job_gpu_chart(samples: Sequence[GpuSample], of: str = "") -> ChartSpec:
         points = tuple(Point(x=x, y=y) for x, y in means)
         series.append(Series(name=mine[-1].name, points=points, group=mine[-1].node, hue=at % specs.HUES))
     shown = [each for each in series if each.points]
-    return make_chart("gpu-utilization", shown, key=f"gpu-utilisation-{slug(of)}", of=of)
+    return make_chart("gpu-utilisation", shown, key=f"gpu-utilisation-{slug(of)}", of=of)

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import Interval
-from labtui.domain.run import Mark
+from labtui.domain.run import Mark, join_names
 from labtui.results.measured import grouped
 from labtui.results.numbers import clean, percent_text, three_digits, tick_text, unique
 from labtui.results.rows import LawFit, law_speedup
@@ -219,7 +219,7 @@ FAMILIES = {family.key: family for family in (
     _family("batch-accuracy", "training", "Accuracy over the global batch", "images per step, all GPUs",
             "best top-1 accuracy in validation", unit="%",
             heading="Best top-1 accuracy in validation, %", x_axis="batch"),
-    _family("gpu-utilization", "training", "GPU utilisation", "seconds since the first sample", "utilisation", unit="%",
+    _family("gpu-utilisation", "training", "GPU utilisation", "seconds since the first sample", "utilisation", unit="%",
             x_axis="seconds", y_from=0),
 )}  # fmt: skip
 """Every kind of chart, by family: the fields that all charts of the family share."""
@@ -354,9 +354,8 @@ def without_repeats(spec: ChartSpec) -> ChartSpec:
         return spec
     sizes = list(dict.fromkeys(each.group or each.name for each in lines))
     told = tell_apart(sizes if len(sizes) > 1 else [each.name for each in lines])
-    names = re.sub(r" GPUs?(?=,)", "", ", ".join(told))
     rest = (each for each in spec.series if each not in lines)
-    return replace(spec, series=(*rest, lines[0]), heading=f"{spec.heading}, the same for {names}")
+    return replace(spec, series=(*rest, lines[0]), heading=f"{spec.heading}, the same for {join_names(told)}")
 
 
 def is_crowded(spec: ChartSpec) -> bool:

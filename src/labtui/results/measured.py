@@ -303,7 +303,12 @@ def _missing_epochs(run: MeasuredRun) -> str:
 def _loss_note(run: MeasuredRun) -> str:
     """In which epoch the loss is first NaN or infinite; "" where it never is."""
     lost = [each.epoch for each in run.run.epochs if not math.isfinite(each.metrics.get("loss", 0.0))]
-    return f"The loss is not finite, first in epoch {lost[0]}: the training diverged." if lost else ""
+    if not lost:
+        return ""
+    loss = f"The loss of run {run.run_id}" if run.run_id else "The loss"
+    if lost[-1] != run.run.epochs[-1].epoch:
+        return f"{loss} is not finite in epoch {lost[0]}."
+    return f"{loss} is not finite, first in epoch {lost[0]}: the training diverged."
 
 
 SHORTEST = 1e-9

@@ -3,12 +3,14 @@
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from urllib.parse import quote
 
 import msgspec
 
 from labtui.domain.errors import failure
 from labtui.domain.model import PROCESS_PER_GPU, RunSpec, SubmissionDraft
 from labtui.domain.profile import PLACE, Launch, Profile, fill, image_folder
+from labtui.domain.run import join_names
 from labtui.slurm.remote_command import shell_file
 from labtui.slurm.values import duration_text
 
@@ -115,18 +117,14 @@ def _cpus_per_task(draft: SubmissionDraft) -> int:
     return max(1, draft.cpus // each)
 
 
-def _program_command(run: RunSpec, draft: SubmissionDraft) -> tuple[str, ...]:
-    if run.launcher == "mpirun":
-        return ("mpirun", "-np", str(run.processes), *run.arguments, *run.extra_args)
-    # srun does not derive the nodes and cores of a smaller step itself.
-    step = (f"--nodes={run.nodes}", f"--ntasks={run.processes}", f"--cpus-per-task={_cpus_per_task(draft)}")
-    return ("srun", *step, *run.arguments, *run.extra_args)
-
-
 def _run_line(run: RunSpec, draft: SubmissionDraft, profile: Profile, context: JobContext) -> str:
     """The line of the job that trains one run; the template sets ``step``, ``rank`` and ``meeting``."""
     if run.program is not None:
-        return "run " + shlex.join(_program_command(run, draft))
+        # srun does not derive the nodes and cores of a smaller step itself.
+        step = ["srun", f"--nodes={run.nodes}", f"--ntasks={run.processes}"]
+        step += [f"--cpus-per-task={_cpus_per_task(draft)}"]
+        step = ["mpirun", "-np", str(run.processes)] if run.launcher == "mpirun" else step
+        return "run " + shlex.join((*step, *run.arguments, *run.extra_args))
     words = training_command(run, draft, profile, context)
     if draft.form == "srun-python":
         return f'run srun "${{step[@]}}" {shlex.join(words)}'
@@ -195,17 +193,13 @@ def _check(draft: SubmissionDraft) -> None:
 
 
 def _title(draft: SubmissionDraft) -> str:
-    """What the job trains, in words: ``Task 10.5: ResNet50 on 1, 2, 4 GPUs``."""
-    if (program := draft.runs[0].program) is not None:
-        *before, last = (run.processes for run in draft.runs)
-        numbers = "".join(f"{number}, " for number in before) + program.count_label(last)
-        return f"Task {draft.task_id}: {program.name} on {numbers}"
+    """What the job trains, in words: ``Task 10.5: ResNet50 on 1, 2 and 4 GPUs``."""
     sizes: dict[str, list[str]] = {}
     for run in draft.runs:
-        sizes.setdefault(run.model, []).append("the CPU" if run.device == "cpu" else str(run.n_gpus))
-    kind = "" if draft.gpus == 0 else " GPUs" if draft.total_gpus > 1 else " GPU"
-    nodes = f" of {draft.nodes} nodes" if draft.nodes > 1 else ""
-    parts = (f"{model} on {', '.join(dict.fromkeys(words))}{kind}{nodes}" for model, words in sizes.items())
+        size = run.program.count_label(run.processes) if run.program is not None else run.devices
+        sizes.setdefault(run.model, []).append(size.replace("CPU", "the CPU"))
+    nodes = f" of {draft.nodes} nodes" if draft.nodes > 1 and draft.runs[0].program is None else ""
+    parts = (f"{model} on {join_names(dict.fromkeys(words))}{nodes}" for model, words in sizes.items())
     return f"Task {draft.task_id}: {'; '.join(parts)}"
 
 
@@ -224,26 +218,19 @@ def _account_lines(draft: SubmissionDraft, profile: Profile) -> str:
 
 def run_facts(number: int, run: RunSpec) -> str:
     """The line that describes a run in the header of the job's log, and in the script."""
-    facts = {
-        "model": run.model,
-        "device": run.device,
-        "n_gpus": run.n_gpus,
-        "batch_size": run.batch_size,
-        "epochs": run.epochs,
-        "script": run.script,
-    }
+    names = ["model", "device", "n_gpus", "batch_size", "epochs", "script"]
     if run.program is not None:
-        facts |= {"launcher": run.launcher, "processes": run.processes, "size": run.size}
+        names += ["launcher", "processes", "size"]
     elif run.launcher != "python":
-        facts |= {"nodes": run.nodes, "launcher": run.launcher, "batch_option": run.batch_option}
-    more = {
-        "data_set": run.data_set,
-        "variant": run.variant,
-        "options": ",".join((*run.arguments, *run.extra_args)).replace(" ", ",") if run.tuning else "",
-        "unknown": ",".join(run.unknown),
-        "learning_rate": "" if run.learning_rate is None else f"{run.learning_rate:g}",
-    }
-    facts |= {name: value for name, value in more.items() if value}
+        names += ["nodes", "launcher", "batch_option"]
+    names += [name for name in ("data_set", "variant") if getattr(run, name)]
+    facts = {name: getattr(run, name) for name in names}
+    if run.tuning:
+        facts["options"] = ",".join(quote(word, "-_=./:+@") for word in (*run.arguments, *run.extra_args))
+    if run.unknown:
+        facts["unknown"] = ",".join(run.unknown)
+    if run.learning_rate is not None:
+        facts["learning_rate"] = f"{run.learning_rate:g}"
     pairs = " ".join(f"{name}={value}" for name, value in facts.items())
     return _one_line(shlex.join(["say", f"run-{number}", pairs]))
 

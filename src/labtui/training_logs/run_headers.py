@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
+from urllib.parse import unquote
 
 from msgspec.structs import replace
 
@@ -71,8 +72,8 @@ def read_job_header(text: str, *_: Any) -> list[Said] | None:
     if option := pairs.get("batch_option"):
         nodes = whole_number(pairs.get("nodes")) or 1
         known["batch_shares"] = batch_shares(option, known.get("n_gpus", 0), nodes, pairs.get("launcher", ""))
-    tuning = tuning_of(named_options(pairs.get("options", "").split(","))) or None
-    return [Says(RunFacts(**known, tuning=tuning), about=int(match[1]))]
+    options = named_options([unquote(word) for word in pairs.get("options", "").split(",")])
+    return [Says(RunFacts(**known, tuning=tuning_of(options) or None), about=int(match[1]))]
 
 
 def facts_of_name(name: str) -> RunFacts:

@@ -1,6 +1,7 @@
 """Records of what was read from a log: runs, failures, numbers of GPUs, the report; and bounds of printed numbers."""
 
 import functools
+import math
 import re
 import statistics
 from collections.abc import Iterable
@@ -125,11 +126,10 @@ def whole_number(text: str | None) -> int | None:
 
 def plain_number(text: str) -> float | None:
     """The number in a text; None for any other text, and for a negative or an infinite number."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if 0 <= value < float("inf") else None
+    value = (
+        float(text) if re.fullmatch(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", text) else math.inf
+    )
+    return value if value < math.inf else None
 
 
 def cut_off(text: str) -> Interval:
