@@ -422,7 +422,7 @@ def test_the_axis_of_errors_ends_where_their_last_third_does_and_no_learning_rat
     grouped = (replace(each, group="ab"[at > 2]) for at, each in enumerate(same.series))
     one, two = split_lines(replace(same, series=tuple(grouped)))
     assert len(one.measured) == len(two.measured) == 1 and "a, the same for line 0, line" in one.heading
-    assert b"for line 0, line 1, line 2" in pictures(replace(same, series=same.series[:3]), ["svg"])["svg"]
+    assert b"for line 0, line 1 and line 2" in pictures(replace(same, series=same.series[:3]), ["svg"])["svg"]
 
 
 @pytest.mark.parametrize(("nets", "rows"), [("a", [4]), ("ab", [2, 2]), ("abc", [2, 2]), ("abcde", [1] * 4)])
@@ -448,7 +448,9 @@ def test_a_page_of_each_row_of_charts_is_titled_by_what_it_shows(tmp_path):
     titles = [each.title.replace("\u00a0", " ") for each in errors]
     assert len(titles) == 6 and all("error in validation" in title for title in titles)
     said = " ".join(chart.heading for page in document.pages for chart in page.charts)
-    assert all(f"rate, the same for {sizes} GPUs" in said for sizes in ("1, 2, 16, 24, 32", "8, 16, 24, 32"))
+    assert all(
+        f"rate, the same for {sizes} GPUs" in said for sizes in ("1, 2, 16, 24 and 32", "8, 16, 24 and 32")
+    )
     assert titles[3].endswith("29.0 % on 32 GPUs (stepping, warm-up 1)"), "not task 4's"
     assert [each.title.count(" ") for each in errors] == [1] * 6, "two lines, about as long"
     (few,) = (page for page in more if page.blocks)

@@ -125,12 +125,13 @@ def test_the_paths_worth_asking_the_cluster_about():
     assert {*paths_to_ask(ScriptContext(files, draft(), PROFILE))} == asked
 
 
-def test_the_image_that_a_fix_offers_is_that_of_the_imported_framework():
-    site = replace(PROFILE, container="/tf", containers={"pytorch": "/pt"})
-    offered = {"import torch": "/pt", "from keras import a": "/tf", "import torch, keras": "", "# torch": ""}
-    for script, image in offered.items():
-        files = {"job.slurm": b"#!/bin/bash\npython train.py\n", "train.py": script.encode()}
-        assert ScriptContext(files, None, site).container == image, script
+def test_the_image_that_a_fix_offers_is_that_of_the_imported_framework_or_has_the_name():
+    site = replace(PROFILE, container="/a/tf.sif", containers={"pytorch": "/b/pt.sif"})
+    cases = "torch x pt", "keras x tf", "os x /x/", "torch,keras x /x/", "os pt pt", "torch tf pt"
+    for module, name, image in map(str.split, cases):
+        job = f"#!/bin/bash\nsingularity run /x/<path>/{name}.sif python train.py\n".encode()
+        files = {"job.slurm": job, "train.py": f"import {module}".encode()}
+        assert image in fix_all(files, preflight(files, None, site))["job.slurm"].decode(), (module, name)
 
 
 def test_where_no_node_has_a_gpu_none_is_advised():

@@ -37,8 +37,7 @@ TRACE = (
 def test_a_log_that_ends_in_a_traceback_says_its_last_line_and_where(tmp_path, command):
     report = read(samples.banner("ResNet50", 1, 2048) + TRACE)
     (found,) = report.diagnosis
-    assert (found.kind, found.line) == ("traceback", 10)
-    assert found.text == "ValueError: Shapes (32, 10) and (32, 100) are incompatible"
+    assert (found.kind, found.line, found.text) == ("traceback", 10, TRACE.splitlines()[-1])
     assert "/home/nct/nct01001/train.py, line 60 (main)" in found.advice
     assert report.runs[0].outcome == "failed"
     log = tmp_path / "job.out"
@@ -95,12 +94,10 @@ def test_devices_in_the_err_that_agree_or_tell_what_nothing_else_does():
 
 def test_devices_of_several_runs_are_given_in_order_or_not_at_all():
     two = OUT_4 + OUT_4.replace("4 GPUs", "1 GPUs")
-    assert [run.n_gpus for run in joined(two, ERR_4 + ERR_1).runs] == [4, 1]
-    assert all(not run.contradictions for run in joined(two, ERR_4 + ERR_1).runs)
     swapped = joined(two, ERR_1 + ERR_4)
     assert [run.n_gpus for run in swapped.runs] == [1, 4] and all(run.contradictions for run in swapped.runs)
-    for open_which in (ERR_1, ERR_1 + ERR_4 + ERR_4):
-        runs = joined(two, open_which).runs
+    for err in (ERR_4 + ERR_1, ERR_1, ERR_1 + ERR_4 + ERR_4):  # of the last two it is open which
+        runs = joined(two, err).runs
         assert [(run.n_gpus, run.contradictions) for run in runs] == [(4, ()), (1, ())]
     per_process = joined(OUT_4, ERR_1 + ERR_1)
     assert [run.n_gpus for run in per_process.runs] == [1] and per_process.runs[0].contradictions

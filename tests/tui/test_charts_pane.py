@@ -158,7 +158,9 @@ async def test_models_together_or_one_after_the_other(session, monkeypatch):
             assert re.search(r"….* \d.00×", pane._strip().plain), "the name is cut, never the value"
         assert lines == [*"2011"], "down the names, which are in the order of the last values"
         await pilot.press("5")
-        await until(pilot, lambda: "Accuracy, %, the same for 1, 2, 4 GPUs" in text_of(app), "of one network")
+        await until(
+            pilot, lambda: "Accuracy, %, the same for 1, 2 and 4 GPUs" in text_of(app), "of one network"
+        )
         app.choose_run(len(runs))  # of the second line
         await pilot.press("m", "r")
         await until(pilot, lambda: app.main.query_one("#glance-chart").cursor.series == 1)
@@ -220,7 +222,7 @@ async def test_the_words_of_a_panel_are_about_its_lines_and_equal_lines_are_one(
         await press(pilot, "5", then=lambda: text(app, "sentence").startswith(linear))
         await press(pilot, "m", then=lambda: text(app, "sentence") == naive)
         drawn = pane_of(app).query_one("#chart-training")
-        assert drawn.heading == "naive, the same for 1, 2, 4, 8 GPUs" and len(drawn.spec.measured) == 1
+        assert drawn.heading == "naive, the same for 1, 2, 4 and 8 GPUs" and len(drawn.spec.measured) == 1
         assert text(app, "views").endswith("m 2/2 naive")
         first = "Time of each epoch. Run 1 is the newest of many runs. "
         whole = replace(chart({1: 1.0}), message="", title=first * 3 + "Run 2 is another one of these")

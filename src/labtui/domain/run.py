@@ -58,7 +58,7 @@ def listed(noun: str, names: Collection[Any]) -> str:
 def join_names(names: Iterable[str]) -> str:
     """Names in a sentence: ``A and B``, ``A, naive; B, constant``; in order: ``2 and 4 GPUs, naive``."""
     head, told, end = "", list(names), ""
-    sizes = [size for name in told if (size := re.fullmatch(r"(.* · |)(\d+)( GPU| process)(e?s)?(.*)", name))]
+    sizes = [size for name in told if (size := re.fullmatch(r"(.* · |)(\d+)( GPU| process)(e?s|)(.*)", name))]
     if len(sizes) == len(told) > 1 and len({size.group(1, 3, 5) for size in sizes}) == 1:
         sizes.sort(key=lambda size: int(size[2]))
         head, told, end = sizes[0][1], [size[2] for size in sizes], "".join(sizes[-1].group(3, 4, 5))

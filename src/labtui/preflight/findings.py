@@ -232,13 +232,12 @@ class ScriptContext(msgspec.Struct, frozen=True, dict=True):
         return self.given.get("account", planned) or self.account
 
     @property
-    def container(self) -> str:
-        """The plan's container image, else the site's for what the scripts import; "" if that leaves several."""
+    def containers(self) -> set[str]:
+        """The plan's container image, else the site's for what the scripts import: all, if they do not say."""
         imported = {name.partition(".")[0] for script in self.pythons for _, name in script.imports}
-        kinds = {name == "torch" for name in imported & {"torch", "tensorflow", "keras"}}
-        images = {self.profile.container_for(pytorch=kind) for kind in kinds or (False, True)} - {""}
-        site = self._fill_account(images.pop()) if len(images) == 1 else ""
-        return (self.draft.container if self.draft else "") or site
+        kinds = {name == "torch" for name in imported & {"torch", "tensorflow", "keras"}} or (False, True)
+        site = {self._fill_account(self.profile.container_for(pytorch=kind)) for kind in kinds}
+        return ({self.draft.container} if self.draft and self.draft.container else site) - {""}
 
     @property
     def data_dir(self) -> str:

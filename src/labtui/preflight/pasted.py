@@ -197,10 +197,11 @@ def _reservation(context: ScriptContext, line: str, hole: str) -> tuple[str, str
 
 def _known_path(context: ScriptContext, path: str, hole: str) -> str:
     """The one path of the plan or the site that fits a path with a placeholder; "" if none or several fit."""
-    container, data_dir = context.container, context.data_dir
-    if path.endswith(CONTAINER_IMAGES) and container.endswith(CONTAINER_IMAGES):
-        return container
+    images, data_dir = context.containers, context.data_dir
+    images = {each for each in images if each.rpartition("/")[2] == path.rpartition("/")[2]} or images
+    if path.endswith(CONTAINER_IMAGES) and [each.endswith(CONTAINER_IMAGES) for each in images] == [True]:
+        return images.pop()
     shape = ".+".join(re.escape(part) for part in path.split(hole))
-    places = {container, data_dir, data_dir.rpartition("/")[0]} - {""}
+    places = {*images, data_dir, data_dir.rpartition("/")[0]} - {""}
     fitting = [place for place in places if re.fullmatch(shape, place) and context.remote.get(place, True)]
     return fitting[0] if len(fitting) == 1 else ""

@@ -176,25 +176,24 @@ class LineCutter:
 
     def _text(self, piece: bytes) -> str:
         """A piece of the open line as text, with the rank that its beginning may have."""
-        piece = _last_drawn(piece)
+        piece = _reduced(piece).rstrip(_BLANK).rpartition(b"\r")[2]
         if (rank := RANK.match(self._head)) and not piece.startswith(rank[0]):
             piece = rank[0] + piece
         text = piece[: self._limit].decode("utf-8", "replace").translate(_CONTROLS)
         return text.strip("\ufffd").rstrip().removeprefix("\ufeff")
 
 
-def _last_drawn(piece: bytes) -> bytes:
-    """The text after the last move of the cursor that some follows."""
-    parts = _MOVES.split(_SILENT.sub(b"", piece))
-    return next((part for part in reversed(parts) if part.strip(_BLANK)), b"")
+def _reduced(piece: bytes) -> bytes:
+    """A piece without what prints nothing; a move of the cursor is a carriage return."""
+    return _MOVES.sub(b"\r", _SILENT.sub(b"", piece))
 
 
 def _is_blank(piece: bytes) -> bool:
-    return not _last_drawn(piece)
+    return not _reduced(piece).strip(_BLANK)
 
 
 def _decode(piece: bytes) -> str:
-    return _MOVES.sub(b"\r", _SILENT.sub(b"", piece)).decode("utf-8", "replace") if piece else ""
+    return _reduced(piece).decode("utf-8", "replace") if piece else ""
 
 
 def _are_rising(lines: bytes) -> bool:
