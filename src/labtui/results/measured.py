@@ -2,9 +2,8 @@
 
 They are made from the lab folder's state or from parsed logs; nothing here reads files.
 
-Precise: each epoch's true time lies in its bounds, so the true mean lies between the mean of the lower and the
-mean of the upper bounds - a hard bound, not a probability. The *scatter* (standard deviation) says how much epochs
-differ; the two are kept apart.
+Precise: each epoch's true time lies in its bounds, so the true mean lies between the means of the lower and of the
+upper bounds: a hard bound, not a probability. The *scatter* (standard deviation) says how much epochs differ.
 
 As printed: reconstructed from the published tables (each rule has a test):
 
@@ -303,12 +302,10 @@ def _missing_epochs(run: MeasuredRun) -> str:
 def _loss_note(run: MeasuredRun) -> str:
     """In which epoch the loss is first NaN or infinite; "" where it never is."""
     lost = [each.epoch for each in run.run.epochs if not math.isfinite(each.metrics.get("loss", 0.0))]
-    if not lost:
-        return ""
     loss = f"The loss of run {run.run_id}" if run.run_id else "The loss"
-    if lost[-1] != run.run.epochs[-1].epoch:
-        return f"{loss} is not finite in epoch {lost[0]}."
-    return f"{loss} is not finite, first in epoch {lost[0]}: the training diverged."
+    if lost and lost[-1] == run.run.epochs[-1].epoch:
+        return f"{loss} is not finite, first in epoch {lost[0]}: the training diverged."
+    return f"{loss} is not finite in epoch {lost[0]}." if lost else ""
 
 
 SHORTEST = 1e-9
