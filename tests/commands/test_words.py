@@ -71,7 +71,7 @@ def test_watch_names_runs_and_tells_each_accuracy_once_and_in_percent(lab, monke
 def test_check_has_the_words_of_the_screens_and_json_its_own(lab, capsys, monkeypatch):
     session = open_session(lab, start=False)
     lab_session(session)
-    assert describe_open_runs(View.of(session)) == "Run 4 is running. Run 5 is waiting."
+    assert describe_open_runs(View.of(session)) == "Run 4 is running, epoch 4 of 5. Run 5 is waiting."
     main(["check", "10.5"])
     shown = capsys.readouterr().out
     assert shown.startswith("? 10.5   unknown") and "run 4 has no known end yet" in shown, "seen long ago"

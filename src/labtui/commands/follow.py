@@ -155,11 +155,13 @@ def run_watch(args: argparse.Namespace) -> int:
 
 
 def describe_open_runs(view: View) -> str:
-    """``Run 6 is running. Runs 7, 8 are waiting.``, for example."""
+    """``Run 6 is running, epoch 3 of 5. Runs 7, 8 are waiting.``, for example."""
     groups: dict[str, list[int]] = {}
     for line in view.runs.values():
         if line.phase in OPEN:
-            groups.setdefault(line.word, []).append(line.run_id)
+            trains = line.word == RunPhase.RUNNING and line.run.epochs
+            word = f"{line.word}, epoch {''.join(line.epoch)}" if trains else line.word
+            groups.setdefault(word, []).append(line.run_id)
     told = (f"{run_numbers(ids)} {'is' if len(ids) == 1 else 'are'} {word}." for word, ids in groups.items())
     return " ".join(told)
 

@@ -298,12 +298,10 @@ class LabApp(SanitizedApp[int]):
     def send(
         self,
         request: Callable[[], Future[Any]],
-        said: str = "",
-        *,
-        notify_result: bool = False,
+        said: str | None = "",
         then: Callable[[Any, BaseException | None], object] | None = None,
     ) -> None:
-        """Start a request to the session. Then call `then(result, error)`, or notify `said` or the result."""
+        """Start a request to the session. Then call `then(result, error)`, or notify `said` (None: the result)."""
         try:
             future = request()
         except LabError as error:
@@ -319,7 +317,7 @@ class LabApp(SanitizedApp[int]):
         def report_end(result: Any, error: BaseException | None) -> None:
             if error is not None:
                 self.report(error)
-            elif text := str(result) if notify_result else said:
+            elif text := str(result) if said is None else said:
                 self.notify(text)
                 self.repaint()
 

@@ -324,7 +324,7 @@ class MainScreen(FramedScreen):
             future.add_done_callback(lambda _: told(""))
             return future
 
-        app.send(start, notify_result=True)
+        app.send(start, None)
 
 
 KEYS_TO_LEAVE = [

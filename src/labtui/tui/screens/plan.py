@@ -4,7 +4,6 @@ What is submitted is what is shown: files that changed meanwhile are read and ch
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 from string import ascii_lowercase, digits
 from typing import Any, ClassVar
@@ -13,7 +12,6 @@ from rich.text import Text
 from textual import binding, on, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.css.query import NoMatches
 from textual.widgets import Button, DataTable, Digits, OptionList, Static, option_list
 
 from labtui.domain.errors import LabError
@@ -134,7 +132,7 @@ class PlanScreen(FramedScreen):
         return found[min(at, len(found) - 1)] if found else None
 
     def why_disabled(self, action: str, parameters: tuple[object, ...]) -> str | None:
-        """None, so that there is no key, for what makes no sense here; why there is no job, or no other one."""
+        """None (no key) for what makes no sense here; why there is no job; "" if nothing is in the way."""
         parts = map(self.query_one_optional, ("#plan-table", "#findings"))  # faster than one query for both
         if None in parts or not self.query_one(PlanTable).columns:
             return ""  # not yet there, or closing
@@ -147,7 +145,7 @@ class PlanScreen(FramedScreen):
             "override": plan.errors,
             "start_copy": found is not None and found.copy,
             "drop_row": plan.job_file is None and included == [*parameters],
-            "next_form": action == "next_form" and len(plan.choices) > 1,  # it looks for job files
+            "next_form": action == "next_form" and len(plan.choices) > 1,  # only for this key: it reads files
             "controls": not self.app.session.practice and plan.job_file is None,
         }
         return "" if acts.get(action, True) else None
@@ -248,20 +246,15 @@ class PlanScreen(FramedScreen):
         if before is not self.plan.previews or not self.is_attached:
             return
         self.plan.previews = made
-        self._show_late()
+        self.show()
         if self.sending:
             self.sending = False
             self.action_send()
 
-    def _show_late(self) -> None:
-        """Repaint after an answer from a thread or the cluster; the app may be closing by then."""
-        with suppress(NoMatches):
-            self.show()
-
     def _read_again(self) -> bool:
         """Make the plan again if files or runs have changed; return whether they had."""
         if self.sent or not self.plan.outdated:
-            self._show_late()  # runs under way go on
+            self.show()  # runs under way go on
             return False
         self.recompute()
         self.notify("Files or runs have changed: the plan was made again.")
@@ -294,8 +287,8 @@ class PlanScreen(FramedScreen):
         ask = Ask(text, choices=entry_choices("Set it"), entry=entry, check=check)
         await self.app.push_screen(ask.add_class("-below"), answered)  # so that the row stays visible
 
-    def action_drop_row(self, out: bool) -> None:
-        """Leave the run at the cursor out, or include it again."""
+    def action_drop_row(self, _out: bool) -> None:
+        """Leave the run at the cursor out, or include it again; by `_out`, `why_disabled` shows one of the keys."""
         self._become(self.plan.with_row_toggled(self.place[0]))
 
     def action_controls(self) -> None:
@@ -414,7 +407,8 @@ class PlanScreen(FramedScreen):
 
     def _slurm_said(self, asked: Asked, result: Any, error: BaseException | None) -> None:
         self.plan.verdicts[asked] = Verdict(result, error, self.app.session.clock.wall())
-        self._show_late()
+        if self.is_attached:  # the plan was not left meanwhile
+            self.show()
 
     @on(Button.Pressed, "#send")
     async def _pressed(self, event: Button.Pressed) -> None:

@@ -33,30 +33,6 @@ SAVE_AFTER = 1.0
 _PICTURE = re.compile(r"!(\[[^\]\n]*\]\([^)\n]*\))")
 
 
-def card(task: Task, index: int, answer: str, styles: Roles, *, code: str, missing: Sequence[str]) -> Group:
-    """A card: a question, its answer as Markdown, with its `code` in these colours, and what is `missing` in it."""
-    body: RenderableType = ink("No answer yet. Press enter to write.", styles.quiet)
-    if answer:
-        from markdown_it import MarkdownIt  # late: they are slow to import, and at first there are no answers
-        from rich.markdown import Markdown
-
-        body = Markdown("", code_theme=code)
-        parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
-        # HTML stays text; Rich loses what follows a picture
-        body.parsed = parser.parse(_PICTURE.sub(r"🌆 \1", answer))
-    mark = ink("✔ " if answer else "○ ", styles.good if answer else styles.quiet)
-    mark.append(f"{index + 1}  ", f"bold {styles.busy}")
-    lines = Table.grid()
-    lines.add_column()
-    lines.add_column(overflow="fold")
-    lines.add_row(mark, Text(one_line(task.questions[index].text), "bold"))
-    lines.add_row("")
-    lines.add_row("", body)
-    for line in missing:
-        lines.add_row("", ink(line, styles.warn))
-    return Group(lines, Text(""))
-
-
 class AnswersPane(Pane, Container):
     """Cards, editor and facts; `tab` switches between the two sides instead of going on to the task list."""
 
@@ -138,15 +114,35 @@ class AnswersPane(Pane, Container):
             cards.set_options(map(Option, shown) if shown else [none])
             cards.highlighted = self.question if shown else None
 
-    def _card(self, task: Task, at: int, text: str) -> Group:
-        above = "" if at else text_above(task, self._text)
-        missing = [above] if above else []
-        if "![" in text:
+    def _card(self, task: Task, index: int, answer: str) -> Group:
+        """A card: a question, its answer as Markdown, and what is missing in it."""
+        styles, lines = roles(self.app), Table.grid()
+        missing = [] if index else [text_above(task, self._text)]
+        body: RenderableType = ink("No answer yet. Press enter to write.", styles.quiet)
+        if answer:
+            from markdown_it import (
+                MarkdownIt,
+            )  # late: they are slow to import, and at first there are no answers
+            from rich.markdown import Markdown
+
+            body = Markdown("", code_theme="ansi_dark" if self.app.current_theme.dark else "ansi_light")
+            parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+            # HTML stays text; Rich loses what follows a picture
+            body.parsed = parser.parse(_PICTURE.sub(r"🌆 \1", answer))
+        if "![" in answer:
             from labtui.export.contents import left_out  # late: few answers name pictures
 
-            missing += left_out(self.app.session.folder, task.id, at + 1, text)
-        code = "ansi_dark" if self.app.current_theme.dark else "ansi_light"
-        return card(task, at, text, roles(self.app), code=code, missing=missing)
+            missing += left_out(self.app.session.folder, task.id, index + 1, answer)
+        mark = ink("✔ " if answer else "○ ", styles.good if answer else styles.quiet)
+        mark.append(f"{index + 1}  ", f"bold {styles.busy}")
+        lines.add_column()
+        lines.add_column(overflow="fold")
+        lines.add_row(mark, Text(one_line(task.questions[index].text), "bold"))
+        lines.add_row("")
+        lines.add_row("", body)
+        for line in filter(None, missing):
+            lines.add_row("", ink(line, styles.warn))
+        return Group(lines, Text(""))
 
     @on(OptionList.OptionHighlighted, "#answer-cards")
     def _chosen(self, event: OptionList.OptionHighlighted) -> None:
