@@ -369,9 +369,10 @@ def test_an_own_run_without_a_model_is_called_by_its_job():
     small = seen(LabState(runs={1: replace(own, spec=replace(own.spec, model="mini"))}), task_id="")
     heads = {each.title: each.width for each in table_of(small, ROLES, 78)[0]}
     assert all(len(title) <= cells for title, cells in heads.items()) and "images/s" in heads, "none is cut"
-    tuned = [replace(spec(), extra_args=("--lr_policy", each)) for each in ("naive", "linear")]
-    view = seen(LabState(runs={at: one_run(at, each) for at, each in enumerate(tuned, 1)}))
-    assert [str(row[2]) for row in table_of(view, ROLES, 86)[1].values()] == ["naive", "linear"]
+    words = [("--lr_policy", each, "--warmup_epochs", "1") for each in ("stepping", "gradual")]
+    tuned = {at: one_run(at, replace(spec(), extra_args=each)) for at, each in enumerate(words, 1)}
+    shown = [str(row[2]) for row in table_of(seen(LabState(runs=tuned)), ROLES, 86)[1].values()]
+    assert shown == ["stepping, warm-up 1", "gradual, warm-up 1"], "as charts name a policy"
 
 
 def test_runs_that_are_held_are_what_is_to_be_done_and_failed_ones_say_each_their_own_end():

@@ -80,8 +80,10 @@ def distinguishing_words(tunings: Sequence[Tuning]) -> list[tuple[str, ...]]:
     """For each tuning, the words of the options in which the tunings differ; the default's words where it has none."""
     given = [dict(tuning) for tuning in tunings]
     names = dict.fromkeys([*TUNING_OPTIONS, *(name for each in given for name in each)])
-    differ = [name for name in names if len({each.get(name) for each in given}) > 1]
-    return [tuple(filter(None, (_option_words(name, each.get(name)) for name in differ))) for each in given]
+    differ = {name for name in names if len({each.get(name) for each in given}) > 1}
+    differ |= {"warmup_epochs"} if "lr_policy" in differ else set()  # as charts name a policy
+    told = [name for name in names if name in differ]
+    return [tuple(filter(None, (_option_words(name, each.get(name)) for name in told))) for each in given]
 
 
 def option_groups(words: Sequence[str]) -> list[Sequence[str]]:
