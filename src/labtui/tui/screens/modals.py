@@ -19,6 +19,7 @@ from textual.screen import ModalScreen, Screen, ScreenResultType
 from textual.widgets import Button, Footer, Input, Static
 
 from labtui.cluster.local_files import expand_home
+from labtui.cluster.target import LoginQuestion
 from labtui.doctor.checks import SIGNS, Check, summary, worst_status
 from labtui.domain.model import RunPhase
 from labtui.domain.state import LIVE
@@ -140,7 +141,7 @@ class Ask(Modal[str | None]):
             self.dismiss(text)
 
 
-def prompt_screen(question: Any) -> Ask:
+def prompt_screen(question: LoginQuestion) -> Ask:
     """The dialog for a login question: an unknown server's fingerprint, or a secret, which is not stored."""
     if question.kind == "host-key":
         compare = "Compare it with the one your teacher or the cluster's documentation gives."
@@ -172,8 +173,9 @@ LOST = (
 
 
 def _why_not_new(folder: str) -> str:
-    there = folder and expand_home(folder).exists()
-    return f"{folder} exists already: name a new folder." if there else "" if folder else "Name a new folder."
+    if not folder:
+        return "Name a new folder."
+    return f"{folder} exists already: name a new folder." if expand_home(folder).exists() else ""
 
 
 async def ask_before_leaving(app: LabApp, *, kept: bool) -> None:
@@ -310,22 +312,9 @@ def problems_text(app: LabApp) -> Text:
     for problem in (*state.problems, *state.stuck):
         page.append(f"! {problem.sentence}\n", style="bold")
         page.append(f"  {problem.hint}\n\n" if problem.hint else "\n")
-    connection = state.connection
     for task in app.view.tasks:
-        mine = [line for line in app.view.runs.values() if line.run.task_id == task.task_id]
-        own = [line for line in mine if line.submission is not None and line.submission.job_file]
-        lines, ends = [*app.view.failures(task.task_id, mine)], dict[str, list[view.RunLine]]()
-        lines += [line for line in app.view.failures("", own) if line not in lines]
-        lines = [line for line in lines if not state.cancelled_as_asked(line.run)]
-        for line in sorted(lines, key=lambda line: line.run_id):
-            ends.setdefault(line.word, []).append(line)
-        if lines:
-            page.append(f"! {' '.join(map(guidance.end_text, ends.values()))}\n", style="bold")
-            failed = any(line.phase is RunPhase.FAILED for line in lines)
-            why = "r and choose the run to see why, " if failed else ""
-            which = "it" if len(lines) == 1 else "them" if task.task_id else "the chosen one"
-            there = "go there and " if task.task_id != app.view.task_id else ""
-            page.append(f"  {task.task_id} {task.title}: {there}press {why}R to run {which} again.\n\n")
+        page.append_text(_missing_runs_text(app.view, task))
+    connection = state.connection
     if not page and not connection.sentence and not incidents:
         page.append("Nothing is wrong: the connection, labtui, and the runs that your tasks need.\n")
     page.append(f"{connection.sentence} {connection.hint}".strip() + ("\n" if connection.sentence else ""))
@@ -339,6 +328,27 @@ def problems_text(app: LabApp) -> Text:
     if (log := app.session.folder.problem_log).is_file():
         page.append(f"\nUnexpected errors of labtui itself are in {log}\n", style="dim")
     return page
+
+
+def _missing_runs_text(shown: view.View, task: view.TaskLine) -> Text:
+    """How those runs of a task ended that are to be run again, and the keys for it; empty if there are none."""
+    mine = [line for line in shown.runs.values() if line.run.task_id == task.task_id]
+    own = [line for line in mine if line.submission is not None and line.submission.job_file]
+    missing = (*shown.failures(task.task_id, mine), *shown.failures("", own))
+    lines = {line.run_id: line for line in missing if not shown.state.cancelled_as_asked(line.run)}
+    ends: dict[str, list[view.RunLine]] = {}
+    for _, line in sorted(lines.items()):
+        ends.setdefault(line.word, []).append(line)
+    if not lines:
+        return Text()
+    text = Text(f"! {' '.join(map(guidance.end_text, ends.values()))}\n", "bold")
+    failed = any(line.phase is RunPhase.FAILED for line in lines.values())
+    why = "r and choose the run to see why, " if failed else ""
+    which = "it" if len(lines) == 1 else "them" if task.task_id else "the chosen one"
+    there = "go there and " if task.task_id != shown.task_id else ""
+    return text.append(
+        f"  {task.task_id} {task.title}: {there}press {why}R to run {which} again.\n\n", "not bold"
+    )
 
 
 def help_page(app: LabApp) -> Table:
