@@ -341,14 +341,12 @@ def _missing_runs_text(shown: view.View, task: view.TaskLine) -> Text:
         ends.setdefault(line.word, []).append(line)
     if not lines:
         return Text()
-    text = Text(f"! {' '.join(map(guidance.end_text, ends.values()))}\n", "bold")
+    text = themes.ink(f"! {' '.join(map(guidance.end_text, ends.values()))}\n", "bold")
     failed = any(line.phase is RunPhase.FAILED for line in lines.values())
     why = "r and choose the run to see why, " if failed else ""
     which = "it" if len(lines) == 1 else "them" if task.task_id else "the chosen one"
     there = "go there and " if task.task_id != shown.task_id else ""
-    return text.append(
-        f"  {task.task_id} {task.title}: {there}press {why}R to run {which} again.\n\n", "not bold"
-    )
+    return text.append(f"  {task.task_id} {task.title}: {there}press {why}R to run {which} again.\n\n")
 
 
 def help_page(app: LabApp) -> Table:
