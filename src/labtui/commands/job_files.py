@@ -32,7 +32,7 @@ def is_job_file(word: str) -> bool:
 
 def sbatch_options(args: argparse.Namespace) -> dict[str, str]:
     """The options for `sbatch`'s command line, by long name."""
-    given = {name: getattr(args, name, "") for name in ("account", "qos", "partition", "time")}
+    given = {name: getattr(args, name) for name in ("account", "qos", "partition", "time")}
     return {name: str(value) for name, value in given.items() if value}
 
 
@@ -107,9 +107,6 @@ def finding_json(found: Finding) -> dict[str, Any]:
 def lint_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="*", metavar="FILE", help="job files, or training scripts")
     parser.add_argument("--cluster", metavar="PROFILE", help="the cluster (default: the lab folder's)")
-    parser.add_argument("--account", default="", help="account given to sbatch")
-    parser.add_argument("--qos", default="", help="QoS given to sbatch")
-    parser.add_argument("--time", type=options.count, metavar="MINUTES", help="time limit given to sbatch")
     parser.add_argument("--fix", action="store_true", help="apply the safe fixes")
     parser.add_argument("--rules", action="store_true", help="list the rules")
     shown = parser.add_mutually_exclusive_group()

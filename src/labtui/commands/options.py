@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from functools import partial
 
+from labtui.domain.decode import own_toml
 from labtui.domain.terminal_text import printable
 from labtui.slurm.values import number
 
@@ -40,6 +41,13 @@ def add_pattern(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lab", default="", metavar="ID|FILE", help=words)
 
 
+def add_sbatch(parser: argparse.ArgumentParser) -> None:
+    """Add what stands in place of the options in a job script."""
+    parser.add_argument("--time", type=count, metavar="MINUTES", help="time limit of each job")
+    for name, text in (("qos", "QoS"), ("partition", "partition"), ("account", "account")):
+        parser.add_argument(f"--{name}", default="", help=f"{text} given to sbatch instead")
+
+
 def add_input(parser: argparse.ArgumentParser) -> None:
     """Add the logs with what describes them, or the folder."""
     words = "a task, or training logs (default: all runs of the lab)"
@@ -49,17 +57,7 @@ def add_input(parser: argparse.ArgumentParser) -> None:
     add_pattern(parser)
 
 
-_CONNECTION = {
-    "host": ("HOST", "login host, or its name in your SSH configuration"),
-    "port": ("N", "its SSH port"),
-    "user": ("USER", "your user name there"),
-    "identity": ("FILE", "private key file; only its path is stored"),
-    "host_key": ("SHA256:...", "the fingerprint the host must show"),
-    "account": ("A", "the account jobs are charged to"),
-    "qos": ("Q", "the QoS for GPU jobs"),
-    "partition": ("P", "the partition for GPU jobs"),
-    "root": ("DIR", "the remote folder to work under"),
-}
+_CONNECTION: dict[str, list[str]] = own_toml(__file__, "commands.toml")["connection"]
 CONNECTION_KEYS = tuple(_CONNECTION)
 """The options of `add_connection` that are also settings of lab.toml."""
 

@@ -45,9 +45,6 @@ def submit_arguments(parser: argparse.ArgumentParser) -> None:
     forms = ("cpu", "one-gpu", "one-job", "job-per-size", *PROCESS_PER_GPU)
     words = f"how runs become jobs, or what starts their processes: {', '.join(forms)}"
     parser.add_argument("--form", choices=forms, metavar="FORM", help=words)
-    parser.add_argument("--time", type=options.count, metavar="MINUTES", help="time limit of each job")
-    for name, text in (("qos", "QoS"), ("partition", "partition"), ("account", "account")):
-        parser.add_argument(f"--{name}", default="", help=f"another {text} this time")
     parser.add_argument("--script-args", metavar="TEXT", help="more arguments of the training script")
     words = "submit short control runs instead, from which `labtui why` separates the causes"
     parser.add_argument("--control", choices=tuple(CONTROLS), help=words)
