@@ -4,6 +4,7 @@ What is submitted is what is shown: files that changed meanwhile are read and ch
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from string import ascii_lowercase, digits
 from typing import Any, ClassVar
@@ -12,6 +13,7 @@ from rich.text import Text
 from textual import binding, on, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.css.query import NoMatches
 from textual.widgets import Button, DataTable, Digits, OptionList, Static, option_list
 
 from labtui.domain.errors import LabError
@@ -246,15 +248,20 @@ class PlanScreen(FramedScreen):
         if before is not self.plan.previews or not self.is_attached:
             return
         self.plan.previews = made
-        self.show()
+        self._show_late()
         if self.sending:
             self.sending = False
             self.action_send()
 
+    def _show_late(self) -> None:
+        """Repaint after an answer from a thread or the cluster; the app may be closing by then."""
+        with suppress(NoMatches):
+            self.show()
+
     def _read_again(self) -> bool:
         """Make the plan again if files or runs have changed; return whether they had."""
         if self.sent or not self.plan.outdated:
-            self.show()  # runs under way go on
+            self._show_late()  # runs under way go on
             return False
         self.recompute()
         self.notify("Files or runs have changed: the plan was made again.")
@@ -407,8 +414,7 @@ class PlanScreen(FramedScreen):
 
     def _slurm_said(self, asked: Asked, result: Any, error: BaseException | None) -> None:
         self.plan.verdicts[asked] = Verdict(result, error, self.app.session.clock.wall())
-        if self.is_attached:  # the plan was not left meanwhile
-            self.show()
+        self._show_late()
 
     @on(Button.Pressed, "#send")
     async def _pressed(self, event: Button.Pressed) -> None:
