@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from labtui.practice.cluster import PracticeCluster
     from labtui.practice.incidents import IncidentNote
-    from labtui.session.session import Session
     from labtui.tui.app import LabApp
 
 
@@ -119,21 +118,16 @@ def show(
             session.close()
             gc.enable()
     if sys.stdout.isatty() and practice_factor is None:
-        _print_open_runs(session)
+        from labtui.commands.follow import describe_open_runs
+        from labtui.tui.view import View
+
+        if under_way := describe_open_runs(View.of(session)):
+            print(f"{under_way} Open labtui again, or `labtui watch`, to follow them and to send what waits.")
     if app.view_model.exporting and kept:
         print("The export is still being written; its files are in place when it is done.")
     if app.keep_in is not None:
         _keep_copy(folder, app.keep_in)
     return code or app.return_code or 0
-
-
-def _print_open_runs(session: Session) -> None:
-    """Print which runs go on without the screens."""
-    from labtui.commands.follow import describe_open_runs
-    from labtui.tui.view import View
-
-    if under_way := describe_open_runs(View.of(session)):
-        print(f"{under_way} Open labtui again, or `labtui watch`, to follow them and to send what waits.")
 
 
 def _keep_copy(folder: Path, place: Path) -> None:

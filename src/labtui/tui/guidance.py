@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import RunPhase, plural
-from labtui.domain.run import join_names, run_numbers
+from labtui.domain.run import WHAT_COUNTS, join_names, run_numbers
 from labtui.domain.state import CLUSTER_OVER, LIVE, TRAINING, ended_by
 from labtui.domain.terminal_text import clock_span
 from labtui.tui import format as words
@@ -103,7 +103,8 @@ def remedy(view: View, line: RunLine) -> NextStep:
         return NextStep("", "This is what the task asks for.")
     if full:
         return NextStep("", "The task needs no other run.")
-    if told := view.why_no_retry(line) or success_text(view, line):
+    never = WHAT_COUNTS if view.state.never_counts(run) else ""
+    if told := view.without_gpus(line) or never or success_text(view, line):
         return NextStep("", told)
     if run.outcome == "time-limit":
         advice = words.advice_on_time(line.submission, view.factor)

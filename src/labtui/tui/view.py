@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labtui.domain.model import JobPhase, JobView, RunPhase, SubmissionStatus
-from labtui.domain.run import MARKS, WHAT_COUNTS
+from labtui.domain.run import MARKS
 from labtui.domain.state import LEFT_QUEUE, LIVE, OPEN, PENDING, TRAINING, LabState, ended_by, run_phase
 from labtui.tui import format as words
 
@@ -326,10 +326,6 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def without_gpus(self, line: RunLine) -> str:
         """Why a run with GPUs cannot go on this cluster; "" if it may."""
         return self.profile.without_gpus if self.profile is not None and line.run.used.n_gpus else ""
-
-    def why_no_retry(self, line: RunLine) -> str:
-        """Why running it again does not help; "" if it may: there are no GPUs here, or such a run never counts."""
-        return self.without_gpus(line) or (WHAT_COUNTS if self.state.never_counts(line.run) else "")
 
     def failures(self, task_id: str, lines: Iterable[RunLine]) -> tuple[RunLine, ...]:
         """For each planned size without a finished run, the last run if it ended badly; () if nothing is needed."""

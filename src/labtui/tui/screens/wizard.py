@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from rich.text import Text
-from textual import on, screen, widget
+from textual import screen, widget
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
@@ -48,7 +48,7 @@ class WizardScreen(screen.Screen[None]):
         with VerticalScroll(id="wizard-form", can_focus=False):
             with Horizontal(id="wizard-practice"):
                 yield Static("No account yet?  Practice runs inside labtui.", markup=False)
-                yield Button("p  Practice", id="practice", variant="primary", compact=True)
+                yield Button("p  Practice", id="practice", compact=True, action="screen.practice")
             yield _row("Lab", Select(editions, allow_blank=False, id="lab", compact=True), first=True)
             yield _row("Cluster", Select(clusters, allow_blank=False, id="cluster", compact=True))
             other = "For another Slurm cluster leave this page and run `labtui init`."
@@ -61,8 +61,8 @@ class WizardScreen(screen.Screen[None]):
         with Vertical(id="wizard-bottom"):
             yield Static(Text(""), markup=False, id="wizard-answer")
             with Horizontal(id="wizard-buttons"):
-                yield Button("Test the connection", id="test", compact=True)
-                yield Button("Make the folder", id="make", variant="primary", compact=True)
+                yield Button("Test the connection", id="test", compact=True, action="screen.test")
+                yield Button("Make the folder", id="make", compact=True, action="screen.make")
             yield Footer(compact=True, show_command_palette=False)
 
     # ------------------------------------------------------------------ what was typed
@@ -81,7 +81,6 @@ class WizardScreen(screen.Screen[None]):
 
     # ------------------------------------------------------------------ testing
 
-    @on(Button.Pressed, "#practice")
     def action_practice(self) -> None:
         """End the wizard with `PRACTICE`; no folder is made. Where something was typed, ask first."""
         from labtui.tui.screens.modals import Ask, yes_or_no
@@ -92,7 +91,6 @@ class WizardScreen(screen.Screen[None]):
         ask = Ask("What you typed here is not kept. Practise now?", choices=yes_or_no("Practise", "Back"))
         self.app.push_screen(ask, lambda answer: self.app.exit(PRACTICE) if answer else None)
 
-    @on(Button.Pressed, "#test")
     def action_test(self) -> None:
         """Log in and out again, in a thread."""
         self._say("Connecting ...")
@@ -120,7 +118,6 @@ class WizardScreen(screen.Screen[None]):
 
     # ------------------------------------------------------------------ making
 
-    @on(Button.Pressed, "#make")
     def action_make(self) -> None:
         """Make the folder and end the wizard, or say what is missing."""
         try:

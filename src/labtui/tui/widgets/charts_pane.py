@@ -366,7 +366,7 @@ class ChartsPane(Pane, containers.Container, can_focus=True):
         for at, (name, title) in enumerate(VIEWS.items(), 1):
             chosen = name == shown.name
             ground = f" on {self.app.current_theme.variables['tint']}" if chosen else ""
-            some, action = shown.charts.get(name), f"view('{name}')"
+            some, action = shown.charts.get(name), f"screen.chart({at})"
             plain_style = f"bold{ground}" if chosen else styles.soft if some else styles.quiet
             number_style = f"bold {styles.busy}{ground}" if some else plain_style
             left.append(f"{pointer(chosen=chosen)}{at} ", clickable(action, number_style))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec.structs import replace
 from rich.style import Style
 from rich.text import Text
-from textual import events, widget
+from textual import events, reactive, widget
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, HorizontalGroup, Vertical
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from labtui.lab.edition import Task
     from labtui.tui.app import LabApp
 
-EMPTY = Text("")
 COUNTS = {"runs": "     Runs", "charts": "  Exported", "answers": "  Answers"}
 """The counts of a task in a wide list, and the heads above them."""
 
@@ -71,7 +70,8 @@ class PlainText(Static):
     A text that fills its width is said as a function, which is called whenever the widget is painted.
     """
 
-    _said: Content = EMPTY
+    auto_links = reactive.var(False)  # no line below words that can be clicked
+    _said: Content = Text("")
     _seen: object = None
 
     def render(self) -> Text:
@@ -85,16 +85,10 @@ class PlainText(Static):
             self._seen = seen
             self.refresh(layout=self.styles.auto_dimensions)
 
-    async def on_click(self, event: events.Click) -> None:
-        """Run the action of the words under the mouse, if they have one (see `clickable`)."""
-        if action := event.style.meta.get("does"):
-            event.stop()
-            await self.app.run_action(action, self.parent)
-
 
 def clickable(action: str, style: str) -> Style:
-    """A style for words that run an action when they are clicked."""
-    return Style.parse(style) + Style(meta={"does": action})
+    """A style for words that run an action when they are clicked; Textual does that."""
+    return Style.parse(style) + Style(meta={"@click": action})
 
 
 def say(node: DOMNode, part: str, said: Content) -> None:
@@ -388,7 +382,7 @@ def _header(screen: FramedScreen, styles: Roles, width: int) -> Text:
 def _title(view: View, styles: Roles, width: int, heading: str = "") -> Text:
     """The current task, and at the right its state."""
     if (row := view.task_line) is None:
-        return EMPTY
+        return Text("")
     left = ink(heading, styles.soft).append(row.task_id, f"bold {styles.busy}")
     left.append(f"  {row.title}" if row.task_id else row.title, "bold")
     more = "done; one more is " if row.live and row.status == "done" else ""
