@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec.structs import replace
 from rich.style import Style
 from rich.text import Text
-from textual import events, reactive, widget
+from textual import reactive, widget
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, HorizontalGroup, Vertical
@@ -217,10 +217,10 @@ class TaskList(OptionList):
 
 
 def step_text(step: NextStep, styles: Roles, between: str) -> Text:
-    """The key, label and reason of a step."""
+    """The key, label and reason of a step; a click takes it."""
     text = Text().append(f" {step.key} " if step.action else "", styles.chip)
     text.append(" " if step.action else "").append(step.label, "bold")
-    return text.append(f"{between}{step.reason}" if step.reason else "", styles.soft)
+    return text.append(f"{between}{step.reason}" if step.reason else "", styles.soft).on(click="app.do_next")
 
 
 class KeyFooter(Footer):
@@ -359,13 +359,6 @@ class FramedScreen(Screen[object], ActionWidget):  # Textual takes the styles of
         say(self, "#title", partial(_title, self.view, heading=self.TITLE or ""))
         say(self, "#note", partial(_note, self, step))
 
-    async def on_click(self, event: events.Click) -> None:
-        """On the next step or the note line, take the step; on a note about an error, show the problems."""
-        part = self.get_widget_at(*event.screen_offset)[0].id
-        if part in ("next", "note"):
-            error = part == "note" and status_line(self.view)[0] == "error"
-            await self.run_action("app.page('problems')" if error else "app.do_next")
-
 
 def _header(screen: FramedScreen, styles: Roles, width: int) -> Text:
     """Program and lab; at the right the lab's state."""
@@ -422,11 +415,12 @@ def _next(step: NextStep, styles: Roles, width: int) -> Text:
 
 
 def _note(screen: FramedScreen, step: NextStep, styles: Roles, width: int) -> Text:
-    """The line above the footer: a problem, else what waits; at its end the export."""
+    """The line above the footer: a problem, else what waits; at its end the export. A click on it acts on it."""
     severity, text = status_line(screen.view)
     role = {"error": styles.bad, "warning": styles.warn}.get(severity, styles.soft)
     width, text = width - 2, "" if text == step.reason else text  # the card says it
-    line = ink(f"{'! ' if severity else ''}{sentences(text, width)}", role)
+    does = "app.page('problems')" if severity == "error" else "app.do_next"
+    line = ink(f"{'! ' if severity else ''}{sentences(text, width)}", role).on(click=does)
     # Without the rail, the next step is shown here, unless a failed run's card says it.
     if not text and not screen.has_class("-rail") and (step.reason or "retry_run" not in step.action):
         reason = sentences(step.reason, width - len(f" {step.key}  {step.label}  "))
