@@ -159,7 +159,7 @@ def describe_open_runs(view: View) -> str:
     groups: dict[str, list[int]] = {}
     for line in view.runs.values():
         if line.phase in OPEN:
-            trains = line.word == RunPhase.RUNNING and line.run.epochs
+            trains = line.word == RunPhase.RUNNING and line.run.epochs and line.run.spec.program is None
             word = f"{line.word}, epoch {''.join(line.epoch)}" if trains else line.word
             groups.setdefault(word, []).append(line.run_id)
     told = (f"{run_numbers(ids)} {'is' if len(ids) == 1 else 'are'} {word}." for word, ids in groups.items())
