@@ -32,6 +32,7 @@ from labtui.tui.widgets.frame import CHANGING, FramedScreen, key
 if TYPE_CHECKING:
     from textual.actions import ActionParseResult
     from textual.dom import DOMNode
+    from textual.widget import AwaitMount
 
     from labtui.domain.model import SubmissionDraft
     from labtui.domain.state import LabState
@@ -322,6 +323,10 @@ class LabApp(SanitizedApp[int]):
                 self.repaint()
 
         future.add_done_callback(ended)
+
+    def ask(self, question: Screen[str | None], then: Callable[[str], None]) -> AwaitMount:
+        """Push a dialog, and call `then` with its answer unless nothing is to be done."""
+        return self.push_screen(question, lambda answer: then(answer) if answer is not None else None)
 
     def report(self, error: BaseException) -> None:
         """Notify an error by its sentence and hint; an unexpected one is written to the problem log, which is named."""

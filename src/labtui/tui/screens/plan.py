@@ -282,17 +282,13 @@ class PlanScreen(FramedScreen):
             self._become(self.plan.with_row_toggled(row))
             return
         check = partial(self.plan.refusal, row, column)
-
-        def answered(text: str | None) -> None:
-            if text is not None:
-                self._become(self.plan.with_cell(row, column, text))
-
         chosen = self.plan.rows[row]
         entry, now = cell(chosen, column), plan_words.cells(self.plan, row, chosen)[column]
         label = chosen.spec.called(self.plan.edition.names).label
         text = f"{label}: {name}" + (f". Now {now}." if not entry else "")
         ask = Ask(text, choices=entry_choices("Set it"), entry=entry, check=check)
-        await self.app.push_screen(ask.add_class("-below"), answered)  # so that the row stays visible
+        ask.add_class("-below")  # so that the row stays visible
+        await self.app.ask(ask, lambda text: self._become(self.plan.with_cell(row, column, text)))
 
     def action_drop_row(self, _out: bool) -> None:
         """Leave the run at the cursor out, or include it again; by `_out`, `why_disabled` shows one of the keys."""
@@ -306,18 +302,17 @@ class PlanScreen(FramedScreen):
         """Choose the jobs from a list: other forms, and the job files of the student's own."""
         plan, choices = self.plan, self.plan.choices
 
-        def chosen(name: str | None) -> None:
-            if name is not None:
-                plan.form, plan.job_file = choices[name]
-                if plan.form is not None and not plan.why:  # the next plan begins with it
-                    self.app.session.keep_choice(jobs=plan.form)
-                self.recompute()
+        def chosen(name: str) -> None:
+            plan.form, plan.job_file = choices[name]
+            if plan.form is not None and not plan.why:  # the next plan begins with it
+                self.app.session.keep_choice(jobs=plan.form)
+            self.recompute()
 
         now = plan.form, plan.job_file
         names = (f"{name} (now)" if how == now else name for name, how in choices.items())
         listed = zip(digits[1:] + ascii_lowercase, names, choices, strict=False)
         ask = Ask("What is to be submitted?", choices=(*listed, BACK), first=True)
-        await self.app.push_screen(ask.add_class("-list"), chosen)
+        await self.app.ask(ask.add_class("-list"), chosen)
 
     def action_fix(self) -> None:
         """Show what the fix of the highlighted finding would change, and offer to make the change."""
@@ -330,10 +325,10 @@ class PlanScreen(FramedScreen):
         shown = plan_words.coloured_diff(self.plan.difference(found), roles(self.app))
         title = fix.title if fix is not None else found.where
 
-        def answered(answer: str | None) -> None:
-            if answer in ("override", "start_copy", "edit"):
+        def answered(answer: str) -> None:
+            if answer != "fix":
                 getattr(self, f"action_{answer}")()
-            elif answer == "fix":
+            else:
                 try:
                     self.plan.make_fix(found)
                 except LabError as error:
@@ -341,7 +336,7 @@ class PlanScreen(FramedScreen):
                 self.recompute()
 
         ask = Ask(text or finding.effect, title=title, details=shown, choices=choices, first=True)
-        self.app.push_screen(ask, answered)
+        self.app.ask(ask, answered)
 
     def action_start_copy(self) -> None:
         """Make the missing script as a copy, and check the files again."""
@@ -352,16 +347,15 @@ class PlanScreen(FramedScreen):
         """Ask why the errors are overridden; the answer is stored with the submission."""
         errors = self.plan.errors
 
-        def answered(reason: str | None) -> None:
-            if reason:
-                self.plan.reasons |= {each.key: reason for found in errors for each in found.occurrences}
-                self.show()
+        def answered(reason: str) -> None:
+            self.plan.reasons |= {each.key: reason for found in errors for each in found.occurrences}
+            self.show()
 
         these = "this finding" if len(errors) == 1 else f"{len(errors)} findings"
         text = f"Why submit it in spite of {these}? Your reason is printed on the last page of the hand-in."
         choices = entry_choices("Override")
         ask = Ask(text, choices=choices, entry="", check=lambda reason: "" if reason else "Write a reason.")
-        self.app.push_screen(ask, answered)
+        self.app.ask(ask, answered)
 
     def action_edit(self) -> None:
         """Open a script with an error, else the job script at the cursor, in the editor; what is saved is submitted."""
@@ -386,9 +380,7 @@ class PlanScreen(FramedScreen):
     def choose_task(self, task_id: str | None = None, action: str = "") -> None:
         """Leave, for another task or with an `action` of the main screen; ask first if edits would be lost."""
 
-        def leave(yes: str | None) -> None:
-            if not yes:
-                return
+        def leave(_: str) -> None:
             if task_id is not None:
                 self.app.go_to_task(task_id)
             self.dismiss(None)
@@ -397,7 +389,7 @@ class PlanScreen(FramedScreen):
 
         if (edited := self.plan.edited_jobs) and not self.sent:
             text = f"Leaving the plan drops the edits of these job scripts: {', '.join(sorted(edited))}."
-            self.app.push_screen(Ask(text, choices=yes_or_no("Leave the plan", "Stay")), leave)
+            self.app.ask(Ask(text, choices=yes_or_no("Leave the plan", "Stay")), leave)
         else:
             leave("yes")
 
@@ -435,7 +427,7 @@ class PlanScreen(FramedScreen):
         elif not confirmed and (warnings := plan_words.confirmation(plan)).plain:
             text = f"Submit {plural(len(plan.drafts), 'job')}?"
             ask = Ask(text, details=warnings, choices=yes_or_no("Submit", "Not yet"))
-            self.app.push_screen(ask, lambda answer: self.action_send(answer) if answer else None)
+            self.app.ask(ask, self.action_send)
         else:
             self.sent = True
             for job, draft in enumerate(plan.drafts):

@@ -153,10 +153,9 @@ class SelectedRunPane(Pane, containers.Vertical):
         kept = " Its epochs so far stay in the means." if line.row is not None and line.row.epochs else ""
         text = f"Cancel run {line.run_id}?{kept}{_ends_too(self.app.view, self._others(line))}"
 
-        def answered(yes: str | None) -> None:
-            if yes:
-                self.app.view_model.chosen = line.run_id  # the next key is about it, too
-                self.app.send(partial(self.app.session.cancel, line.run_id))
+        def answered(_: str) -> None:
+            self.app.view_model.chosen = line.run_id  # the next key is about it, too
+            self.app.send(partial(self.app.session.cancel, line.run_id))
 
         await self._ask([line.run_id], answered, text, choices=yes_or_no("Cancel it", "Keep it"))
 
@@ -171,7 +170,7 @@ class SelectedRunPane(Pane, containers.Vertical):
                 ask.dismiss(None)
                 self.app.push_screen(Ask(why, choices=[("escape", "Close", None)]))
 
-        await self.app.push_screen(ask, answered)
+        await self.app.ask(ask, answered)
         ask.watch(self.app, "view", look, init=False)
 
     async def action_end_after(self) -> None:
@@ -183,10 +182,9 @@ class SelectedRunPane(Pane, containers.Vertical):
         limit = line.submission.limit_minutes if line.submission is not None else 0
         now = f"{limit}" if limit else ""
 
-        def answered(typed_text: str | None) -> None:
-            if typed_text is not None:
-                done = f"The job of run {run_id} ends {typed_text} min after its start."
-                self.app.send(partial(self.app.session.end_after, run_id, int(typed_text)), done)
+        def answered(minutes: str) -> None:
+            done = f"The job of run {run_id} ends {minutes} min after its start."
+            self.app.send(partial(self.app.session.end_after, run_id, int(minutes)), done)
 
         text = f"Slurm ends the job of run {run_id} at this limit, even when labtui is closed."
         text += _ends_too(self.app.view, others)
