@@ -22,6 +22,7 @@ from labtui.session.notifications import Notifier
 from labtui.session.planning import run_of
 from labtui.slurm.states import end_reason, reason_words, waiting_reason
 from labtui.slurm.values import known_logs
+from labtui.tui.format import epoch_of
 from labtui.tui.view import View
 
 
@@ -160,7 +161,7 @@ def describe_open_runs(view: View) -> str:
     for line in view.runs.values():
         if line.phase in OPEN:
             trains = line.word == RunPhase.RUNNING and line.run.epochs and line.run.spec.program is None
-            word = f"{line.word}, epoch {''.join(line.epoch)}" if trains else line.word
+            word = f"{line.word}, epoch {''.join(epoch_of(line))}" if trains else line.word
             groups.setdefault(word, []).append(line.run_id)
     told = (f"{run_numbers(ids)} {'is' if len(ids) == 1 else 'are'} {word}." for word, ids in groups.items())
     return " ".join(told)

@@ -310,6 +310,14 @@ def in_epoch(line: RunLine, view: View) -> float:
     return max(0.0, now - began) if began is not None and now is not None else 0.0
 
 
+def epoch_of(line: RunLine) -> tuple[str, str]:
+    """The epoch under way, or how many were read of a run that is over, and of how many: ``3`` and `` of 5``."""
+    read, planned = line.run.epochs_read, line.run.used.epochs
+    known = "epochs" not in line.run.used.unknown
+    going = line.phase is RunPhase.RUNNING and not (known and read >= planned)
+    return str(read + going), f" of {planned}" if known else ""
+
+
 def time_left(line: RunLine, view: View) -> tuple[float | None, float, float]:
     """The seconds a running training needs, by its pace or as expected (None: unknown), and those its limit allows.
 

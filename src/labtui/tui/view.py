@@ -89,14 +89,6 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
         return self.phase in LIVE
 
     @property
-    def epoch(self) -> tuple[str, str]:
-        """The epoch under way, or how many were read of a run that is over, and of how many: ``3`` and `` of 5``."""
-        read, planned = self.run.epochs_read, self.run.used.epochs
-        known = "epochs" not in self.run.used.unknown
-        going = self.phase is RunPhase.RUNNING and not (known and read >= planned)
-        return str(read + going), f" of {planned}" if known else ""
-
-    @property
     def job(self) -> JobView | None:
         """Its job, which other runs may share; None if Slurm has none."""
         return self.submission.job if self.submission is not None else None

@@ -289,7 +289,7 @@ def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
     """A progress bar with the time left for a running training; else the state, and why its numbers do not count."""
     role = getattr(styles, PHASE_ROLES.get(line.shown_phase, "quiet"))
     if line.word == RunPhase.RUNNING and line.run.spec.program is None:
-        left = f"epoch {line.epoch[0]}"  # also of a run that takes longer than was expected
+        left = f"epoch {words.epoch_of(line)[0]}"  # also of a run that takes longer than was expected
         if line.left_s or (line.left_s is not None and line.to_limit):
             left = f"{clock_span(line.left_s)} {'to limit' if line.to_limit else 'left'}"
         cells = min(MAX_BAR, width - 2 - max(10, len(left)))
@@ -378,7 +378,7 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
     text = ink(f"Run {run.run_id}", "bold").append("  " + f"{size}{where}".strip(), styles.quiet)
     facts: list[tuple[str, str, str]] = []
     if spec.program is None and (run.epochs or line.phase is RunPhase.RUNNING):
-        facts.append(("epoch" if line.phase is RunPhase.RUNNING else "epochs", *line.epoch))
+        facts.append(("epoch" if line.phase is RunPhase.RUNNING else "epochs", *words.epoch_of(line)))
     facts += [("model", spec.model, "")] if spec.model not in ("", view.state.called(run, {}).model) else []
     for name in ("loss", "accuracy"):
         values = [epoch.metrics[name] for epoch in run.epochs if name in epoch.metrics]
