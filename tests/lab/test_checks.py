@@ -59,7 +59,7 @@ def without(gpus: int):
     ("10.5", of(2, batch=2048), "run 4 has a global batch of 2,048; 4,096 is planned."),
     ("10.5", of(2, 0, batch=2048, outcome="failed"), "run 4 failed, with a global batch of 2,048; 4,096 is planned."),
     ("10.5", of(4, device="cpu"), "trained on the CPU, and a GPU is planned"),
-    ("10.5", of(2, batch=0), "ResNet50: the log of run 4 names no batch, so it cannot be compared."),
+    ("10.5", of(2, batch=0), "ResNet50: the log of run 4 names no batch, so nothing is compared."),
 ])  # fmt: skip
 def test_a_run_that_is_missing_or_does_not_count_is_named(task, change, words):
     box = check(task, with_runs(full(), change))

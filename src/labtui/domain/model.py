@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import operator
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -59,12 +60,8 @@ class Interval(msgspec.Struct, frozen=True, gc=False):
         if not intervals:
             return None
         weights = weights or [1] * len(intervals)
-
-        def mean(numbers: Iterable[float]) -> float:
-            return math.fsum(each * n for each, n in zip(numbers, weights, strict=True)) / sum(weights)
-
-        lo, hi = mean(interval.lo for interval in intervals), mean(interval.hi for interval in intervals)
-        value = mean(interval.value for interval in intervals)
+        columns = zip(*((each.lo, each.value, each.hi) for each in intervals), strict=True)
+        lo, value, hi = (math.fsum(map(operator.mul, each, weights)) / sum(weights) for each in columns)
         # Rounding in the division may push a bound past the value.
         return cls(min(max(value, lo), hi), lo, hi)
 

@@ -219,10 +219,8 @@ def split_address(text: str) -> tuple[str, str, int | None]:
     """
     user, _, place = text.strip().removeprefix("ssh://").rstrip("/").rpartition("@")
     match = re.fullmatch(r"\[([0-9A-Fa-f:.%]+)\](?::([0-9]{1,5}))?", place)
-    if match is None and place.count(":") > 1:
-        match = re.fullmatch(r"([0-9A-Fa-f:.%]+)()", place)
-    if match is None:
-        match = re.fullmatch(r"([^\s:@/\\'\"`$;&|<>-][^\s:@/\\'\"`$;&|<>]*)(?::([0-9]{1,5}))?", place)
+    named = r"([^\s:@/\\'\"`$;&|<>-][^\s:@/\\'\"`$;&|<>]*)(?::([0-9]{1,5}))?"
+    match = match or re.fullmatch(r"([0-9A-Fa-f:.%]+)()" if place.count(":") > 1 else named, place)
     if match is None or user.startswith("-"):
         raise failure("bad-host", text=text)
     return user, match[1], int(match[2]) if match[2] else None

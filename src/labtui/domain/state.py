@@ -432,9 +432,7 @@ _PHASE_OF_STATUS: dict[SubmissionStatus, RunPhase] = {
 # --------------------------------------------------------------------------- the submission queue
 
 
-UNKNOWN_SENTENCE = (
-    "Slurm's answer did not arrive; labtui checks whether the job is there. It is never sent twice."
-)
+UNKNOWN_SENTENCE = "No answer from Slurm: labtui checks whether the job is there. It is never sent twice."
 
 
 def submission_queue(state: LabState) -> tuple[SubmissionState, ...]:

@@ -2,9 +2,9 @@
 
 import re
 import textwrap
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
+from unicodedata import category, normalize
 
 if TYPE_CHECKING:
     from labtui.domain.model import Interval
@@ -37,7 +37,7 @@ def display_text(raw: bytes) -> str:
     if "\r" in text or "\x08" in text:
         text = _overwrite(text)
     text = text.expandtabs(8)
-    return _replaced(text, lambda char: char if unicodedata.category(char) == "Zs" else _REPLACEMENT)
+    return _replaced(text, lambda char: char if category(char) == "Zs" else _REPLACEMENT)
 
 
 def _overwrite(text: str) -> str:
@@ -66,9 +66,7 @@ def printable(text: str) -> str:
 
 def inert(text: str) -> str:
     """Replace control, format and other invisible characters by blanks of the same width."""
-    return _replaced(
-        text, lambda char: char if unicodedata.category(char) == "Zs" else " " * _cell_width(char)
-    )
+    return _replaced(text, lambda char: char if category(char) == "Zs" else " " * _cell_width(char))
 
 
 def _replaced(text: str, instead: Callable[[str], str]) -> str:
@@ -110,7 +108,7 @@ def ascii_text(text: str) -> str:
 def _plain(char: str) -> str:
     if "\u2800" <= char <= "\u28ff":  # braille: the lines of charts
         return " .:"[min(2, (ord(char) - 0x2800).bit_count() + 1 >> 1)]
-    base = unicodedata.normalize("NFKD", char)[:1]
+    base = normalize("NFKD", char)[:1]
     sign = base if base.isascii() and base.isprintable() and base else "?"
     return sign.ljust(2)[: _cell_width(char)]
 

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping, Sequence
 from itertools import chain, pairwise
-from typing import NamedTuple
 
 from labtui.domain.decode import own_toml
 
@@ -14,15 +13,9 @@ Those of a student's own script are any options, with the script's name first (`
 """
 
 
-class TuningOption(NamedTuple):
-    """The words for an option's value, and the words for a training without the option."""
-
-    words: str
-    default: str = ""
-
-
-TUNING_OPTIONS = {name: TuningOption(*to) for name, to in own_toml(__file__, "words.toml")["options"].items()}
-"""Options of the course's PyTorch scripts that make trainings differ. `variant` is a changed script; a `control` run
+TUNING_OPTIONS: dict[str, list[str]] = own_toml(__file__, "words.toml")["options"]
+"""Options of the course's PyTorch scripts that make trainings differ, each with the words for its value and for a
+training without it. `variant` is a changed script; a `control` run
 shows a cause and belongs to no task."""
 _HARMLESS = re.compile(
     r"[bgo]|bs|lr|learning_rate|seed|\w*(gpus?|nodes?|devices?)(_ids?)?|\w*(epochs?|batch(_size)?)|world_size|"
@@ -68,12 +61,12 @@ def tuning_words(tuning: Tuning) -> tuple[str, ...]:
 
 
 def _option_words(name: str, value: str | None) -> str:
-    form = TUNING_OPTIONS.get(name)
-    if form is None:
+    if name not in TUNING_OPTIONS:
         return f"{name} {value}".removesuffix(" true") if value else ""
+    words, default = TUNING_OPTIONS[name]
     if value is None:
-        return form.default
-    return form.words.format(value).removesuffix("s" if value == "1" and "{}" in form.words else "")
+        return default
+    return words.format(value).removesuffix("s" if value == "1" and "{}" in words else "")
 
 
 def distinguishing_words(tunings: Sequence[Tuning]) -> list[tuple[str, ...]]:

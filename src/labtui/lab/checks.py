@@ -161,9 +161,7 @@ def _check_batches(ctx: _Context, check: schema.BatchCheck) -> Iterator[CheckIte
         if len(set(used.values())) > 1:
             missing = f"{model} used different batches per GPU ({batches}): its speedup compares unlike work."
         elif untold:
-            missing = (
-                f"{model}: the log of run {join_names(untold)} names no batch, so it cannot be compared."
-            )
+            missing = f"{model}: the log of run {join_names(untold)} names no batch, so nothing is compared."
         elif len(used) < len({match.spec.n_gpus for match in own}):
             missing = f"{model}: the batch per GPU can be compared once all sizes have been run."
         else:

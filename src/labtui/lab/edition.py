@@ -271,9 +271,7 @@ class Edition(Table, frozen=True, kw_only=True, dict=True):
         if self.startup_seconds[0] > self.startup_seconds[1]:
             raise ValueError("`startup_seconds` is a range: the smaller number first.")
         if self.extends and self.published_in:
-            raise ValueError(
-                "`published_in` is of no use beside `extends`, which takes the published numbers, too."
-            )
+            raise ValueError("`published_in` is of no use beside `extends`, which takes those numbers, too.")
         programs = {program.name: program.program for program in self.programs}
         for task in self.tasks:
             # No field of the TOML, as other tables decide it: kept in the struct's dict.

@@ -90,12 +90,10 @@ def _known_names(edition: Edition) -> dict[str, Collection[str]]:
 def _duplicate_ids(edition: Edition) -> Iterator[Problem]:
     """Duplicate ids, compared without case because ids become file names."""
     for table, key in (("tasks", "id"), ("facts", "id"), ("programs", "name")):
-        seen: set[str] = set()
-        for index, item in enumerate(getattr(edition, table)):
-            name = getattr(item, key)
-            if name.casefold() in seen:
+        names = [getattr(item, key) for item in getattr(edition, table)]
+        for index, name in enumerate(names):
+            if name.casefold() in map(str.casefold, names[:index]):
                 yield (table, index, key), f"There are two {table} with the {key} {name!r}."
-            seen.add(name.casefold())
 
 
 def _published_problems(edition: Edition, row: PublishedRow, place: Place) -> Iterator[Problem]:
@@ -105,9 +103,8 @@ def _published_problems(edition: Edition, row: PublishedRow, place: Place) -> It
         yield place, f"The published numbers of {what} need a `source`."
     ratio = row.speedup or row.efficiency or row.acceleration
     plans = [run.spec for task in edition.tasks for run in task.runs if row.task in ("", task.id)]
-    if not any(
-        row.matches(run) or (ratio and (row.model, row.gpus) == (run.model, run.n_gpus)) for run in plans
-    ):
+    sizes = {(run.model, run.n_gpus) for run in plans} if ratio else set()
+    if (row.model, row.gpus) not in sizes and not any(map(row.matches, plans)):
         models = dict.fromkeys(run.model for run in plans)
         near = "" if row.model in models else suggest(row.model, models)
         yield place, f"No task plans such a run of {what}, so these numbers are never used.{near}"

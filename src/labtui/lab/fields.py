@@ -13,8 +13,6 @@ _NAME = r"\A[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z"
 _PATH = r"\A[A-Za-z0-9_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.-]*)*\Z"
 _PYTHON = r"\A[A-Za-z0-9_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.-]*)*\.py\Z"
 _FILE = r"\A[A-Za-z0-9_][A-Za-z0-9_.-]*\Z"
-_WORD = r"\A[a-z][a-z0-9-]{0,30}\Z"
-_IDENTIFIER = r"\A[^\W\d]\w*\Z"
 MAX_NUMBER = 1_000_000_000
 """Larger than any number of a training. As an upper bound it also excludes infinity and NaN."""
 
@@ -26,8 +24,8 @@ ScriptPath = Annotated[str, Meta(pattern=_PATH, description="a plain file name: 
 PythonPath = Annotated[str, Meta(pattern=_PYTHON, description="a plain file name that ends in .py")]
 LabFile = Annotated[str, Meta(pattern=_FILE, description="a file in the lab folder itself, not below it")]
 Size = Annotated[str, Meta(pattern=rf"\A{PROGRAM['size']}\Z", description="a number, or two joined by x")]
-Word = Annotated[str, Meta(pattern=_WORD, description="one word in lowercase letters")]
-Identifier = Annotated[str, Meta(pattern=_IDENTIFIER, description="a name as Python's code has them")]
+Word = Annotated[str, Meta(pattern=r"\A[a-z][a-z0-9-]{0,30}\Z", description="one word in lowercase letters")]
+Identifier = Annotated[str, Meta(pattern=r"\A[^\W\d]\w*\Z", description="a name as Python's code has them")]
 Count = Annotated[int, Meta(ge=1, le=MAX_NUMBER)]
 Epochs = Annotated[int, Meta(ge=1, le=10_000)]
 Gpus = Annotated[int, Meta(ge=0, le=100_000)]

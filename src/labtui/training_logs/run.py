@@ -197,7 +197,11 @@ class OpenRun(msgspec.Struct):
         return replace(sample, metrics=metrics, metric_lines=cited)
 
     def refuse_parts(self, said: Epoch, line: int) -> None:
-        """Refuse the run if a count rises from line to line of an epoch, in even steps: the times are of its parts."""
+        """Refuse the run if a count rises from line to line of an epoch, in even steps: the times are of its parts.
+
+        The first step may be from 0. Later ones show it if they are ten or more, as smaller ones divide most counts by
+        chance; the line before may count from 1, or not the last one.
+        """
         same = said.form == self.form and (said.number or 0) + self.shift == self.last
         for name, count in said.counts.items() if same and not (self.restarted or self.refused) else ():
             last = self.counts.get(name, count)

@@ -124,11 +124,12 @@ def whole_number(text: str | None) -> int | None:
     return int(text) if text and text.isdecimal() and len(text) < 10 else None
 
 
+_NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+
+
 def plain_number(text: str) -> float | None:
     """The number in a text; None for any other text, and for a negative or an infinite number."""
-    value = (
-        float(text) if re.fullmatch(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", text) else math.inf
-    )
+    value = float(text) if _NUMBER.fullmatch(text) else math.inf
     return value if value < math.inf else None
 
 

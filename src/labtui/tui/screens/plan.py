@@ -159,7 +159,7 @@ class PlanScreen(FramedScreen):
             self.plan.remake()
         except LabError as error:
             self.app.report(error)
-        for name in edited - self.plan.edited_jobs:
+        for name in sorted(edited - self.plan.edited_jobs):
             self.app.notify(f"The job script of {name} is a new one, without the edits.", severity="warning")
         self.show()
         self._preview(self.app, self.plan.previews, ask=True)
