@@ -208,6 +208,15 @@ def test_a_run_keeps_its_mark_and_its_colour_when_others_come(came):
         now = {each.points[0].run: look for each, look in zip(lines, looks(lines).values(), strict=True)}
         assert len({look.mark for look in now.values()}) == count and seen.items() <= now.items()
         seen = now
+    told = [(each, {"metrics": {"loss": 1.0, "val_loss": 2.0}}) for each in runs]
+    told = [
+        replace(r, run=replace(r.run, epochs=tuple(replace(e, **m) for e in r.run.epochs))) for r, m in told
+    ]
+    drawn = [
+        each for c in catalogue(compute_results(told), repeats=True) for each in c.measured if c.over_time
+    ]
+    assert len(drawn) == 3 * len(runs), "in the chart of times and, in training and validation, of losses"
+    assert len({(each.points[0].run, each.look.hue, each.look.mark) for each in drawn}) == len(runs)
     many = [run(0, [4, 3], model=model, run_id=at) for at, model in enumerate("aabbbca", 1)]
     live = run(0, [4, 3], model="b", run_id=8, outcome="unfinished", live=True)
     lines = [by_key(catalogue(compute_results(runs)))["epochs"].measured for runs in (many, [*many, live])]

@@ -82,7 +82,7 @@ def test_all_call_own_jobs_by_their_names_told_apart_and_a_line_of_several_jobs_
     runs = [run(0, [9, t, t], model="net", called=name, tuning=(("CPUs", f"{n}"),)) for name, n, t in jobs]
     results = compute_results([*(run(n, [9, 9 / n], called=f"on{n}", model="m") for n in (1, 2)), *runs])
     names = ["m", "m", "over/long", "keras", "full (CPUs 16)", "full (CPUs 32)"]
-    assert [row.name for row in results.rows] == names
+    assert [row.name for row in results.rows] == names and len({row.hue for row in results.rows}) == 4
     assert [cells[0] for cells in readings_table(results).rows if not cells[1:]] == names[1:]
     drawn = [line.name.rpartition(" · ")[0] for line in epoch_chart(results).series]
     assert drawn == ["m", "m", *["a run, over/long"] * 2, "keras", "full · CPUs 16", "full · CPUs 32"]

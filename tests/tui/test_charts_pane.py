@@ -68,6 +68,9 @@ async def test_numbers_choose_views_and_the_law_lies_over_the_speedups(filled_se
         pane = pane_of(app)
         pane.shown = replace(pane.shown, drawn={"time": replace(pane.shown.spec, notes=("A.", "B."))})
         assert str(pane._sentence()).endswith(", ResNet50. A. B.")
+        pane.shown = replace(pane.shown, drawn={"time": replace(pane.shown.spec, notes=("A.", "B " * 99))})
+        assert str(pane._sentence()).endswith(" A. … (point here: all)")
+        assert "B B" in pane.query_one("#chart-sentence").tooltip
         pane.shown = replace(pane.shown, groups=(name := "gradual policy, then warm-up 12",), group=name)
         assert re.search("5 Training +m 1/1 gradual.*….* 12$", str(pane._views_text())), "shortened"
         await press(pilot, "4", "o", then=lambda: shown(app) == {"efficiency"} and "press 3" in text_of(app))

@@ -329,12 +329,13 @@ def test_of_five_lines_of_one_network_each_has_its_colour_and_of_seven_over_epoc
     same = cells_of(chart(*[{1: 1.0, 2: 9.0}] * 3), 86, 25, Cursor(1, None))
     seen = Counter(style for (at, row), (sign, style) in same.items() if 12 < at < 50 and sign > "\u2800")
     assert len(seen) == 3 and min(seen.values()) > 6, "lines on the same cells take turns"
-    curves = replace(lines, series=tuple(replace(each, hue=0) for each in lines.series), x_axis="epochs")
+    sizes = tuple(replace(each, hue=0, mark=at % 6) for at, each in enumerate(lines.series))
+    curves = replace(lines, series=sizes, x_axis="epochs")
     for five in (replace(curves, series=curves.series[:5], x_axis=axis) for axis in ("counts", "epochs")):
         assert {style for _, style in marks_of(five).values()} == {*(each[0] for each in COLOURS), "2 blue"}
     cells = cells_of(curves, 86, 25, Cursor(3, None)).values()
     assert {style for sign, style in cells if sign > "\u2840"} == {COLOURS[3][0], "quiet"}
-    alone = (replace(curves.series[0], hue=2, mark=0), replace(curves.series[1], role="other"))
+    alone = (replace(curves.series[0], hue=2), replace(curves.series[1], role="other"))
     marks = marks_of(replace(curves, series=alone)).values()  # in a policy's colour, and not that of its size
     assert {style for _, style in marks} == {COLOURS[2][0]}
 

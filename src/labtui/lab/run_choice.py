@@ -24,6 +24,7 @@ from labtui.results.compute import with_drawn
 from labtui.results.measured import Origin, cite
 from labtui.results.numbers import tick_text
 from labtui.results.rows import ResultRow, Results, rename_models, with_rows
+from labtui.results.scaling import with_hues
 
 
 def notes_for(edition: Edition, task: Task, evidence: Evidence) -> Iterator[str]:
@@ -181,7 +182,7 @@ def rows_with_runs(results: Results, runs: Collection[RunState]) -> Results:
     """The rows of any of these runs, with their baselines; each pools all of the lab's runs of its configuration."""
     rows = [row for row in results.rows if row_has_run(row, runs)]
     programs = tuple(row for row in results.programs if row_has_run(row, runs))
-    return replace(with_rows(results, with_baselines(results, rows, runs)), programs=programs)
+    return replace(with_rows(results, with_hues(with_baselines(results, rows, runs))), programs=programs)
 
 
 def with_baselines(results: Results, rows: Iterable[ResultRow], runs: Iterable[RunState]) -> list[ResultRow]:

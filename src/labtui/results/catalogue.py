@@ -21,7 +21,7 @@ from labtui.results.grouping import UNKNOWN, devices
 from labtui.results.measured import MeasuredRun, accuracy_curves, best_curve, grouped, policy, steady_samples
 from labtui.results.numbers import clean, percent_text, round_epochs, tick_text, unique
 from labtui.results.rows import ResultRow, Results, with_rows, without_small
-from labtui.results.scaling import program_lines, scaling_lines
+from labtui.results.scaling import HUES, program_lines, scaling_lines
 from labtui.training_logs.gpu_sampler import GpuSample
 
 STRONG = ("program-time", "program-speedup", "program-efficiency")
@@ -132,9 +132,9 @@ def _charts(results: Results, model: str | None, repeats: bool = False) -> list[
         charts += [replace(chart, mark="practice" if marked else "") for chart in made]
     # a single mark shows no speedup, efficiency or acceleration
     told = (chart for chart in charts if any(len(s.points) > chart.compares for s in chart.measured))
-    titles = {row.title for row in results.rows if row.model == model}
-    name = titles.pop() if len(titles) == 1 else model
-    named = (replace(chart, model=name or chart.model) for chart in told)
+    pairs = {(row.title, row.model) for row in results.rows}
+    alike = [title for title, _ in pairs if (title, model) in pairs]  # also of other networks
+    named = (replace(chart, model=alike[0] if len(alike) == 1 else model or chart.model) for chart in told)
     return [replace(c, title=f"{c.title}, {c.model}") if c.model and "," not in c.title else c for c in named]
 
 
@@ -201,7 +201,7 @@ def _lines(results: Results) -> list[tuple[Series, MeasuredRun]]:
     The group is the configuration, where there are several learning-rate policies the policy.
     A run that ended within its warm-up is left out where another one of its configuration counts.
     """
-    hues = specs.hues_of(row.title for row in sorted(results.rows, key=lambda row: row.first_run))
+    hues = {row.hue for row in results.rows}
     policies = scaling_charts.looks_of_policies(results.rows) if len(hues) == 1 else {}
     found, repeats, alike = [], Counter[str](), Counter[tuple[str, int | None]]()
     for row, run in ((each, run) for each in results.rows for run in each.drawn if run.run.epochs):
@@ -214,7 +214,7 @@ def _lines(results: Results) -> list[tuple[Series, MeasuredRun]]:
             own = run.live or row.first_run in {each.run_id for each in row.drawn}
             first = run.run_id or 0 if own else row.first_run
             mark = round(math.log2(run.run.n_gpus)) if run.run.n_gpus else first - 1
-            hue = policies[policy(run)].hue if len(policies) > 1 else hues[row.title]
+            hue = policies[policy(run)].hue if len(policies) > 1 else row.hue
             line = Series(name=name, points=(), hue=hue)
             found.append((replace(line, first_run=first, mark=mark % specs.MARKS), run))
             repeats[name] += 1
@@ -231,7 +231,11 @@ def _lines(results: Results) -> list[tuple[Series, MeasuredRun]]:
         told = f"{apart}, {name}" if repeats[name] > 1 else name  # what is last may be cut
         return replace(line, name=told, group=(policy(run) or "constant rate") if several else name)
 
-    return [(named(line, run), run) for line, run in found]
+    lines = [named(line, run) for line, run in found]
+    names = unique([each.name for each in lines], " ({})")  # drawers find a line by its name
+    lines = [replace(line, name=name) for line, name in zip(lines, names, strict=True)]
+    seen = specs.looks(lines)
+    return [(replace(line, look=seen[line.name]), run) for line, (_, run) in zip(lines, found, strict=True)]
 
 
 def _stopped(run: MeasuredRun) -> str:
@@ -276,7 +280,8 @@ def accuracy_chart(results: Results, *, target: float | None = None) -> ChartSpe
             told = run_fields(run, curve.metric)
             points = (Point(x=at, y=y, label=percent_text(y), line=of, **told) for at, y, of in curve.points)
             end = ", validation" if curve.validation else ", training" if len(curves) > 1 else ""
-            named = replace(line, name=line.name + end + _stopped(run), points=tuple(points))
+            paler = specs.toned(line, 2 * (curve is not curves[0]))
+            named = replace(paler, name=line.name + end + _stopped(run), points=tuple(points))
             drawn.append((curve.validation, named))
     series = [each for _, each in drawn]
     validated = [each for validation, each in drawn if validation]
@@ -303,7 +308,7 @@ def _lines_of(
 ) -> list[Series]:
     """A line for each of these metrics, with the end of its name, in each run whose log has it."""
     return [
-        replace(line, name=line.name + end + _stopped(run), points=points)
+        replace(specs.toned(line, 2 * bool(end)), name=line.name + end + _stopped(run), points=points)
         for line, run in _lines(results)
         for metric, end in metrics.items()
         if (points := _by_epoch(run, metric, shown))
@@ -422,6 +427,6 @@ def job_gpu_chart(samples: Sequence[GpuSample], of: str = "") -> ChartSpec:
         pieces = [pairs[start : start + size] for start in range(0, len(pairs), size)]
         means = (map(statistics.fmean, zip(*piece, strict=True)) for piece in pieces)
         points = tuple(Point(x=x, y=y) for x, y in means)
-        series.append(Series(name=mine[-1].name, points=points, group=mine[-1].node, hue=at % specs.HUES))
+        series.append(Series(name=mine[-1].name, points=points, group=mine[-1].node, hue=at % HUES))
     shown = [each for each in series if each.points]
     return make_chart("gpu-utilisation", shown, key=f"gpu-utilisation-{slug(of)}", of=of)

@@ -16,8 +16,9 @@ from msgspec.structs import replace
 from labtui.domain.model import Interval
 from labtui.domain.run import Mark, join_names
 from labtui.results.measured import grouped
-from labtui.results.numbers import clean, percent_text, three_digits, tick_text, unique
+from labtui.results.numbers import clean, percent_text, three_digits, tick_text
 from labtui.results.rows import LawFit, law_speedup
+from labtui.results.scaling import HUES
 
 View = Literal["time", "throughput", "speedup", "efficiency", "training"]
 XAxis = Literal["counts", "batch", "names", "epochs", "seconds"]
@@ -25,10 +26,8 @@ XAxis = Literal["counts", "batch", "names", "epochs", "seconds"]
 Role = Literal["measured", "other", "ideal", "fit", "reference"]
 """``other``: measured, but in grey beside the lines that its panel is about."""
 
-MODEL_HUES = {"ResNet50": 0, "ResNet152": 1, "ResNet101": 2}
-"""The colours of these networks, by index, on every chart with several and in every file; others take free ones."""
-HUES, TONES, MARKS = 6, 4, 6
-"""How many colours, tones of each colour, and marks every drawer has."""
+TONES, MARKS = 4, 6
+"""How many tones of each colour and marks every drawer has."""
 MAX_LINES, MAX_IN_PANEL = 4, 6
 """Charts of more lines have panels; the heading of a panel with more lines than the second counts them."""
 WHOLE_TRAINING = {"whole-training": "total_seconds", "gpu-hours": "whole_gpu_hours"}
@@ -229,13 +228,11 @@ def make_chart(
     family: str, series: Iterable[Series], *, of: str = "", counted: str = "images", **fields: Any
 ) -> ChartSpec:
     """A chart of a family; its title ends with `of`, and `counted` (images, tokens) is what its rates count."""
-    form, series = FAMILIES[family], tuple(series)
-    names = unique([each.name for each in series], " ({})")  # drawers find a line by its name
-    series = tuple(replace(each, name=name) for each, name in zip(series, names, strict=True))
+    form = FAMILIES[family]
     fields.setdefault("title", f"{form.title}, {of}" if of else form.title)
     fields.setdefault("heading", form.heading.replace("Images", counted.capitalize()))
     fields.setdefault("y_label", form.y_label.replace("images", counted))
-    return replace(form, series=series, **fields)
+    return replace(form, series=tuple(series), **fields)
 
 
 def value_text(spec: ChartSpec, point: Point, *, seconds: bool = False) -> str:
@@ -296,14 +293,6 @@ def _curve(fit: LawFit, last: float) -> Iterable[Point]:
             yield Point(x=n, y=speedup)
 
 
-def hues_of(models: Iterable[str]) -> dict[str, int]:
-    """The index of each network's colour: its own, else the next free one."""
-    names = dict.fromkeys(models)
-    own = {name: MODEL_HUES[name] for name in names if name in MODEL_HUES}
-    free = itertools.cycle([hue for hue in range(HUES) if hue not in own.values()])
-    return {name: own[name] if name in own else next(free) for name in names}
-
-
 def looks(lines: Sequence[Series]) -> dict[str, Look]:
     """The look of each of the lines, by name: the lines of one network differ by tone and mark.
 
@@ -322,6 +311,12 @@ def looks(lines: Sequence[Series]) -> dict[str, Look]:
         hue = (line.hue + len(found) * sizes) % HUES
         found[line.name] = line.look or Look(hue, tone, mark)
     return {line.name: found[line.name] for line in lines}
+
+
+def toned(line: Series, paler: int) -> Series:
+    """The line in a tone of its colour that is so much paler, if it has a look of its own."""
+    look = line.look and replace(line.look, tone=min(TONES - 1, line.look.tone + paler))
+    return replace(line, look=look)
 
 
 def group_of(line: Series) -> str:
@@ -343,7 +338,8 @@ def split_lines(spec: ChartSpec, most: int = 12) -> list[ChartSpec]:
         rest = (each for each in spec.series if each not in mine)
         grey = (replace(each, role="other") if each.role == "measured" else each for each in rest)
         heading = name + (f", {len(mine)} runs" if len(mine) > MAX_IN_PANEL else "")
-        found.append(replace(spec, heading=heading, series=(*grey, *mine)))
+        least = min(each.look.tone if each.look else 0 for each in mine)
+        found.append(replace(spec, heading=heading, series=(*grey, *(toned(each, -least) for each in mine))))
     return found
 
 

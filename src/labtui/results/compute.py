@@ -29,10 +29,10 @@ def compute_results(
     alone = [_measure(key, tuple(members)) for key, members in groups.items()]
     rows = scaling.with_controls([row for row in alone if row.program is None])
     found = _index(rows)
-    compared = called_rows([with_drawn(_compare(row, found), ()) for row in rows])
+    compared = scaling.with_hues(called_rows([with_drawn(_compare(row, found), ()) for row in rows]))
     return Results(
         images=CIFAR10_IMAGES if images is None else images,
-        rows=compared,
+        rows=tuple(compared),
         fits=laws.fit_laws(compared),
         left_out=left_out,
         programs=scaling.program_rows(alone),

@@ -116,16 +116,14 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
     steady epochs behind the time, `epochs_read` all. `steps` are per epoch; `step_seconds` is one step's time.
     `baseline` is the one-GPU row it is compared with, without that row's own ratios. `acceleration` is the epoch
     time of `cpu`, the row of the same work and batch on the CPU, over this row's.
-    `doubling_gain` is how much faster it is than on half as many GPUs
-    (0.9: 90 % more images per second). `images` are per epoch, with the bounds that the log leaves. `from_rate`: the
-    log prints a rate and no epochs, and the epoch time is derived from it where the images are known.
+    `doubling_gain` is how much faster it is than on half as many GPUs (0.9: 90 % more). `images` are per epoch, with
+    the bounds that the log leaves. `from_rate`: the log prints no epochs; where the images are known, its rate gives T.
     `total_seconds` of a whole training and `gpu_memory` (GiB on rank 0) are as the script prints them; `step_times` are
     the parts of a step's time in the log, `controls` the steps of its control runs by their kind.
     `drawn` are those of its `members` that charts over epochs draw: of a task its own.
     `called` are the names of its own job files' jobs, "" where its model names it (see `called_rows`); `apart_by` is
-    the part of the tuning that tells it from other rows of this name.
-    A program that is timed without epochs has its time in `epoch_seconds`; with weak scaling it has no `speedup`, and
-    its `efficiency` is T1 / Tn.
+    the part of the tuning that tells it from other rows of this name, `hue` the index of its colour.
+    A program without epochs has its time in `epoch_seconds`; with weak scaling no `speedup`: its `efficiency` is T1/Tn.
     """
 
     configuration: Configuration
@@ -161,6 +159,7 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
     joules_per_image: Interval | None = None
     apart_by: tuple[str, ...] = ()
     called: str = ""
+    hue: int = 0
     remarks: tuple[tuple[str, NoteKind], ...] = ()
     origins: tuple[Origin, ...] = ()
 

@@ -1,8 +1,10 @@
 """Which rows form a line of a scaling chart, and what follows from them: lost efficiency, outlook, cost."""
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -99,6 +101,32 @@ def _line_words(row: ResultRow) -> list[str]:
     images = f"{mine.images:,} images an epoch" if mine.whole_batches else ""
     batch = "" if mine.per_gpu_batch is None else f"{mine.per_gpu_batch:,.0f} per GPU"
     return list(filter(None, (mine.framework or "Keras", *row.apart_by, mine.data_set or images, batch)))
+
+
+# --------------------------------------------------------------------------- colours
+
+MODEL_HUES = {"ResNet50": 0, "ResNet152": 1, "ResNet101": 2}
+"""The colours of these networks, by index, on every chart with several and in every file; others take free ones."""
+HUES = 6
+"""How many colours every drawer has."""
+
+
+def hues_of(names: Iterable[str]) -> dict[str, int]:
+    """The index of each one's colour: its own, else the next free one."""
+    names = dict.fromkeys(names)
+    own = {name: MODEL_HUES[name] for name in names if name in MODEL_HUES}
+    free = itertools.cycle([hue for hue in range(HUES) if hue not in own.values()])
+    return {name: own[name] if name in own else next(free) for name in names}
+
+
+def with_hues(rows: Sequence[ResultRow]) -> list[ResultRow]:
+    """The rows with a colour for each network or name of own jobs in a lab or on a page, the oldest first."""
+
+    def name(row: ResultRow) -> str:
+        return f"{row.called} {row.model}".strip()
+
+    hues = hues_of(map(name, sorted(rows, key=attrgetter("first_run"))))
+    return [replace(row, hue=hues[name(row)]) for row in rows]
 
 
 # --------------------------------------------------------------------------- programs that are timed without epochs

@@ -15,7 +15,7 @@ from labtui.results.cost import training_hours_text
 from labtui.results.measured import grouped, longest, policy
 from labtui.results.numbers import percent_text, rate_text, ratio_text, seconds_text, shown_bounds
 from labtui.results.rows import ResultRow, Results, tell_rows_apart, with_rows
-from labtui.results.scaling import Outlook, ScalingLine, lost_efficiency, scaling_lines
+from labtui.results.scaling import Outlook, ScalingLine, hues_of, lost_efficiency, scaling_lines
 
 _RATIOS = ("×", "%")
 _TEXTS = {"s": seconds_text, "": rate_text, "×": ratio_text, "%": percent_text, "GPU-h": training_hours_text}
@@ -66,13 +66,13 @@ def _of_one_length(lines: Sequence[ScalingLine]) -> Sequence[ScalingLine]:
 def looks_of(lines: Sequence[ScalingLine], every: Sequence[ResultRow]) -> dict[str, specs.Look]:
     """The look of each line, by name: a colour for each title, or for each policy of `every` row of a study."""
     older = sorted(lines, key=lambda line: min(row.first_run for row in line.rows))
-    names = {line.name: line.last.title for line in older}
-    hues = specs.hues_of(names.values())
-    if len(hues) == 1 < len(found := looks_of_policies(every)):
+    names = {line.name: line.name for line in older}
+    hues = {line.name: line.last.hue for line in older}
+    if len(set(hues.values())) == 1 < len(found := looks_of_policies(every)):
         names = {line.name: policy(line.last.members[-1]) for line in older}
         first = {of: name for name, of in reversed(names.items())}
         # a policy without a line keeps its place
-        hues, names = specs.hues_of(found), {first.get(of, of): of for of in found} | names
+        hues, names = hues_of(found), {first.get(of, of): of for of in found} | names
     return specs.looks([Series(name=name, points=(), hue=hues[of]) for name, of in names.items()])
 
 
@@ -80,7 +80,7 @@ def looks_of_policies(rows: Iterable[ResultRow]) -> dict[str, specs.Look]:
     """The look of each policy of some rows, the same in every chart: the oldest first, runs without one last."""
     first = {policy(row.members[-1]): row.first_run for row in sorted(rows, key=lambda row: -row.first_run)}
     found = sorted(first, key=lambda name: (not name, first[name], name))
-    return specs.looks([Series(name=name, points=(), hue=hue) for name, hue in specs.hues_of(found).items()])
+    return specs.looks([Series(name=name, points=(), hue=hue) for name, hue in hues_of(found).items()])
 
 
 def _program_fields(row: ResultRow, program: Program, family: str) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def _named_bars(family: str, rows: Sequence[ResultRow], names: Sequence[str], **
     """A bar with a name for each row that has the family's quantity."""
     points = (replace(mark, x=float(x)) for x, row in enumerate(rows) for mark in points_of(family, [row]))
     first = rows[0]
-    series = Series(name=first.devices, points=tuple(points), hue=specs.MODEL_HUES.get(first.model, 0))
+    series = Series(name=first.devices, points=tuple(points), hue=first.hue)
     ticks = tuple((float(x), name) for x, name in enumerate(names))
     return make_chart(family, [series], counted=first.configuration.unit, x_ticks=ticks, **fields)
 

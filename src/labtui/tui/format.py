@@ -111,7 +111,7 @@ def place_text(spec: ChartSpec, x: float) -> str:
 
 
 def look_of(spec: ChartSpec, at: int, look: Roles, *, chosen: bool, hollow: bool = False) -> tuple[str, str]:
-    """The mark and colour of a measured series, each mark with a colour of its own; over epochs each network or policy.
+    """The mark and colour of a measured series, each mark with a colour of its own; over epochs each training.
 
     Where lines are more than marks, only the chosen one has them; the others are grey, with letters at their points.
     """
@@ -120,8 +120,7 @@ def look_of(spec: ChartSpec, at: int, look: Roles, *, chosen: bool, hollow: bool
     if not chosen and len(spec.measured) > len(MARKS):
         return NOTHING if is_crowded(spec) else ascii_lowercase[at % 26], look.quiet
     seen = looks(spec.measured)[spec.measured[at].name]
-    several = spec.over_time and len({each.hue for each in spec.series if each.is_run}) > 1
-    place = seen.hue + seen.tone * len(look.series) if several else seen.mark
+    place = seen.hue + seen.tone * len(look.series) if spec.over_time else seen.mark
     tone, hue = divmod(place, len(look.series))
     return (HOLLOW if hollow else MARKS)[seen.mark % len(MARKS)], look.series[hue][min(tone, 3)]
 

@@ -392,9 +392,13 @@ class ChartsPane(Pane, containers.Container, can_focus=True):
             notes = spec.notes if spec.over_time else notes_with_names(view.charted, "pooled")
             notes = [*notes, *(without_baseline(view.charted) if compares and not spec.over_time else ())]
             said = " ".join([(spec.message or spec.title) + ("." if notes else ""), *notes])
-            return ink(sentences(said.replace("Hollow:", "Hollow or ↑:"), self.size.width, 2), "bold")
-        empty = self._empty(view, self.shown.name) if view.charts else None
-        return ink((empty.message if empty else headline(view)) or VIEWS[self.shown.name], "bold")
+        else:
+            empty = self._empty(view, self.shown.name) if view.charts else None
+            said = (empty.message if empty else headline(view)) or VIEWS[self.shown.name]
+        said, more = said.replace("Hollow:", "Hollow or ↑:"), " … (point here: all)"
+        shown = sentences(said, self.size.width, 2, more)
+        self.query_one("#chart-sentence").tooltip = said if more in shown else None
+        return ink(shown, "bold")
 
     def _run_words(self, number: int) -> str:
         """The number of a run, and how it ended if it ended badly."""

@@ -43,11 +43,14 @@ def left_right(left: Text, right: Text, width: int, gap: int = 1) -> Text:
     return left.append(" " * max(1, width - left.cell_len - right.cell_len)).append_text(right)
 
 
-def sentences(text: str, width: int, lines: int = 1) -> str:
-    """The first sentences that fit, or the words of the first one: a key or command is shown whole or not at all."""
-    while len(wrap(text, max(2, width), break_on_hyphens=False)) > lines and ". " in text:
-        text = f"{text.rpartition('. ')[0]}."
-    return " ".join(wrap(text, max(2, width), break_on_hyphens=False, max_lines=lines, placeholder=" …"))
+def sentences(text: str, width: int, lines: int = 1, more: str = "") -> str:
+    """The first sentences that fit, then `more` if others do not, or words of the first: a key is whole or absent."""
+    end = ""
+    while len(wrap(text + end, max(2, width), break_on_hyphens=False)) > lines and ". " in text:
+        text, end = f"{text.rpartition('. ')[0]}.", more
+    return " ".join(
+        wrap(text + end, max(2, width), break_on_hyphens=False, max_lines=lines, placeholder=" …")
+    )
 
 
 def wrap(text: str, width: int, **how: Any) -> list[str]:
