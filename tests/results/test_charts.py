@@ -215,8 +215,8 @@ def test_a_run_keeps_its_mark_and_its_colour_when_others_come(came):
     drawn = [
         each for c in catalogue(compute_results(told), repeats=True) for each in c.measured if c.over_time
     ]
-    assert len(drawn) == 3 * len(runs), "in the chart of times and, in training and validation, of losses"
-    assert len({(each.points[0].run, each.look.hue, each.look.mark) for each in drawn}) == len(runs)
+    found = {(each.points[0].run, each.look.hue, each.look.mark) for each in drawn}
+    assert len(drawn) == 3 * len(found) == 3 * len(runs), "of times, and losses in training and validation"
     many = [run(0, [4, 3], model=model, run_id=at) for at, model in enumerate("aabbbca", 1)]
     live = run(0, [4, 3], model="b", run_id=8, outcome="unfinished", live=True)
     lines = [by_key(catalogue(compute_results(runs)))["epochs"].measured for runs in (many, [*many, live])]

@@ -37,15 +37,7 @@ def test_fits_are_least_squares(times, first):
         assert laws.fit_fraction(law, points).value == pytest.approx(fraction, rel=1e-9, abs=1e-9)
 
 
-def test_karp_flatt_turns_the_bounds_and_means_nothing_for_one_nor_a_law_for_two():
-    found = laws.karp_flatt(Interval(1.7, 1.6, 1.8), 2)
-    assert (found.lo, found.hi) == pytest.approx([(1 / speedup - 0.5) / 0.5 for speedup in (1.8, 1.6)])
-    assert laws.karp_flatt(Interval.exact(1.0), 1) is None
-    for counts in ((1, 2), (1,), (2, 4)):
-        assert not compute_results([run(n, [9, 9 / n]) for n in counts]).fits, "too few sizes, or no baseline"
-
-
-def test_many_exact_points_leave_nothing_to_say():
+def test_many_exact_points_leave_nothing_to_say_and_one_or_two_give_no_fraction_and_no_law():
     both = []
     for law in ("gustafson", "amdahl"):  # the short report tells the one that fits each line best
         times = {n: 100 / law_speedup(law, 0.1, n) for n in (1, 2, 4, 8, 16)}
@@ -65,6 +57,11 @@ def test_many_exact_points_leave_nothing_to_say():
     fractions = [fit.serial_fraction.value for fit in dropped.fits]
     assert fractions == pytest.approx([0, 0], abs=1e-12) and scaling.outlooks(dropped.rows)[0].same == 32
     assert not scaling.outlooks(compute_results([run(1, [9, 4]), run(2, [9, 1.9])]).rows), "faster than ideal"
+    found = laws.karp_flatt(Interval(1.7, 1.6, 1.8), 2)
+    assert (found.lo, found.hi) == pytest.approx([(1 / speedup - 0.5) / 0.5 for speedup in (1.8, 1.6)])
+    assert laws.karp_flatt(Interval.exact(1.0), 1) is None
+    for counts in ((1, 2), (1,), (2, 4)):
+        assert not compute_results([run(n, [9, 9 / n]) for n in counts]).fits, "too few sizes, or no baseline"
 
 
 @pytest.mark.parametrize(("times", "says"), [

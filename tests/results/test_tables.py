@@ -68,7 +68,7 @@ def test_notes_titles_and_citations_name_what_they_are_about():
     assert measured.cite(many) == "a.out; b.out; c.out; d.out; and 2 more"
 
 
-def test_a_mean_has_one_interval_with_its_scatter_in_text_table_and_chart_and_its_longer_side_is_not_mirrored():
+def test_a_mean_has_one_interval_in_text_table_and_chart_and_a_ratio_the_scatter_of_both_its_times():
     (row,) = (results := compute_results([run(1, [30.0, 17.8, 18.0, 17.9, 18.1])])).rows
     assert numbers.shown_bounds(row, row.epoch_seconds).half_width == pytest.approx(row.scatter.deviation)
     shown = numbers.with_uncertainty(row, row.epoch_seconds)
@@ -83,9 +83,6 @@ def test_a_mean_has_one_interval_with_its_scatter_in_text_table_and_chart_and_it
         assert ends == [value.lo, value.hi] == [marks[key].lo, marks[key].hi], "as in JSON"
     (row,) = compute_results([run(1, [30, 4, 4, 4, 4, 40])]).rows  # no time is below zero
     assert numbers.with_uncertainty(row, row.epoch_seconds) == "11.2 (0.0 to 27.3)"
-
-
-def test_a_ratio_has_the_scatter_of_both_its_times():
     runs = [run(1, [30, 10.0, 10.4, 9.6, 10.0]), run(2, [30, 5.0, 5.2, 4.8, 5.0])]
     one, two = (results := compute_results(runs, images=50_000)).rows
     found = numbers.shown_bounds(two, two.speedup, ratio=True).half_width
@@ -103,7 +100,6 @@ def test_a_ratio_has_the_scatter_of_both_its_times():
 
 
 def test_a_half_goes_up_as_in_the_native_charts_of_a_deck_and_a_half_width_is_never_shown_as_nothing():
-    """Charts in PowerPoint round the stored number by its decimals; a page's text beside it must not differ."""
     told = {(215.0, 0.5): "215", (215.0, 0.51): "215 ±1", (215.0, 1.3): "215 ±2", (3684.0, 12.0): "3,680 ±20"}
     told |= {(5.3648, 0.01284): "5.36 ±0.02", (9.995, 0.02): "10.0", (9.995, 0.3): "10.0 ±0.3"}
     assert {pair: numbers.interval_text(Interval.around(*pair)) for pair in told} == told

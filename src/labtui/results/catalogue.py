@@ -61,9 +61,8 @@ def by_line(results: Results, *, marked: bool, sizes: Iterable[int] = ()) -> dic
 
 def _charts_of_line(results: Results, marked: bool, look: Look, short: str, sizes: Iterable[int]) -> Charts:
     def drawn(chart: ChartSpec) -> ChartSpec:
-        alone, said = len(chart.measured) == 1, chart.message
-        kept: dict[str, Any] = {"look": look, "short": short} if alone else {"hue": look.hue}
-        series = (replace(each, **kept) if each.role == "measured" else each for each in chart.series)
+        mine, said = () if chart.measured[1:] else chart.measured, chart.message
+        series = (replace(s, look=look, short=short) if s in mine else s for s in chart.series)
         said = f"{clean(short)}: {said}" if said and clean(short) not in said else said
         return replace(chart, series=tuple(series), message=said)
 
@@ -201,22 +200,21 @@ def _lines(results: Results) -> list[tuple[Series, MeasuredRun]]:
     The group is the configuration, where there are several learning-rate policies the policy.
     A run that ended within its warm-up is left out where another one of its configuration counts.
     """
-    hues = {row.hue for row in results.rows}
-    policies = scaling_charts.looks_of_policies(results.rows) if len(hues) == 1 else {}
+    one = len({row.hue for row in results.rows}) == 1
+    policies = scaling_charts.looks_of_policies(results.rows) if one else {}
     found, repeats, alike = [], Counter[str](), Counter[tuple[str, int | None]]()
     for row, run in ((each, run) for each in results.rows for run in each.drawn if run.run.epochs):
         if row.epoch_seconds is None or run.live or steady_samples(run):
             gpus = devices(0 if run.run.device == "cpu" else run.run.n_gpus, cpu="CPU", unknown="")
             apart = policy(run) or ", ".join(row.apart_by)
-            told = (row.title, row.configuration.data_set, apart, gpus)
-            name = " · ".join(filter(None, told))
+            name = " · ".join(filter(None, (row.title, row.configuration.data_set, apart, gpus)))
             # what stands for repeats that are not drawn looks like the first of them
             own = run.live or row.first_run in {each.run_id for each in row.drawn}
             first = run.run_id or 0 if own else row.first_run
             mark = round(math.log2(run.run.n_gpus)) if run.run.n_gpus else first - 1
             hue = policies[policy(run)].hue if len(policies) > 1 else row.hue
-            line = Series(name=name, points=(), hue=hue)
-            found.append((replace(line, first_run=first, mark=mark % specs.MARKS), run))
+            mark %= specs.MARKS
+            found.append((Series(name=name, points=(), hue=hue, first_run=first, mark=mark), run))
             repeats[name] += 1
             alike[name, run.run.batch_size] += 1
 

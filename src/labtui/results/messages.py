@@ -99,7 +99,7 @@ def _each_sentence(lines: Sequence[ScalingLine], families: Set[str]) -> str:
     compared = any(row.speedup for each in lines for row in each.rows)  # then others say more
     if line is None or (family not in charts.WHOLE_TRAINING and (compared or len(line.rows) < 2)):
         return ""
-    name = clean(line.name if len(lines) > 1 else line.last.configuration.network)
+    name = clean(line.name) if len(lines) > 1 else network_of(line.last)
     ends = line.rows[:: -max(1, len(line.rows) - 1)]
     shown = ", ".join(f"{text(value(row))}{unit} on {count_words(row.processes)}" for row in ends)
     noun, _, verb = what.strip().capitalize().rpartition(" ")

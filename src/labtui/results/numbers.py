@@ -379,13 +379,9 @@ def unit_of(rows: Sequence[ResultRow]) -> str:
 def columns_of(rows: Sequence[ResultRow], columns: Sequence[Column]) -> tuple[Column, ...]:
     """The columns that any of these rows has, with the unit of their rates in the headings."""
     told = [each for each in columns if not each.optional or any(each.cell(row) != ABSENT for row in rows)]
-    heads = (each.heading.replace("images", unit_of(rows)).replace("model", naming(rows)) for each in told)
+    name = "name" if any(row.called for row in rows) else "model"  # of own jobs
+    heads = (each.heading.replace("images", unit_of(rows)).replace("model", name) for each in told)
     return tuple(msgspec.structs.replace(each, heading=head) for each, head in zip(told, heads, strict=True))
-
-
-def naming(rows: Sequence[ResultRow]) -> str:
-    """What the names of these rows are: ``model``, or ``name`` where any is that of a job."""
-    return "name" if any(row.called for row in rows) else "model"
 
 
 def table_of(rows: Sequence[ResultRow], columns: Sequence[Column]) -> Table:

@@ -66,14 +66,10 @@ def _of_one_length(lines: Sequence[ScalingLine]) -> Sequence[ScalingLine]:
 def looks_of(lines: Sequence[ScalingLine], every: Sequence[ResultRow]) -> dict[str, specs.Look]:
     """The look of each line, by name: a colour for each title, or for each policy of `every` row of a study."""
     older = sorted(lines, key=lambda line: min(row.first_run for row in line.rows))
-    names = {line.name: line.name for line in older}
     hues = {line.name: line.last.hue for line in older}
     if len(set(hues.values())) == 1 < len(found := looks_of_policies(every)):
-        names = {line.name: policy(line.last.members[-1]) for line in older}
-        first = {of: name for name, of in reversed(names.items())}
-        # a policy without a line keeps its place
-        hues, names = hues_of(found), {first.get(of, of): of for of in found} | names
-    return specs.looks([Series(name=name, points=(), hue=hues[of]) for name, of in names.items()])
+        hues = {line.name: found[policy(line.last.members[-1])].hue for line in older}
+    return specs.looks([Series(name=name, points=(), hue=hue) for name, hue in hues.items()])
 
 
 def looks_of_policies(rows: Iterable[ResultRow]) -> dict[str, specs.Look]:
@@ -154,9 +150,10 @@ def cpu_charts(rows: Sequence[ResultRow]) -> Iterable[ChartSpec]:
     """Throughput of different trainings on the CPU, as bars."""
     found = [row for row in rows if row.n_gpus == 0 and row.throughput is not None and not row.contradicted]
     if len({row.configuration.unit for row in found}) == 1 < len(found):
-        names, head = tell_rows_apart(found, [row.name for row in found]), numbers.naming(found)
-        told = {"key": "cpu-images-per-second", "title": "Throughput on the CPU"}
-        yield _named_bars("cpu-gpu-throughput", found, specs.tell_apart(names), x_label=head, **told)
+        names = tell_rows_apart(found, [row.name for row in found])
+        (column,) = numbers.columns_of(found, (numbers.NAME,))
+        told = {"key": "cpu-images-per-second", "title": "Throughput on the CPU", "x_label": column.heading}
+        yield _named_bars("cpu-gpu-throughput", found, specs.tell_apart(names), **told)
 
 
 def _named_bars(family: str, rows: Sequence[ResultRow], names: Sequence[str], **fields: Any) -> ChartSpec:
