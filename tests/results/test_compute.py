@@ -74,7 +74,6 @@ def test_several_runs_of_one_configuration_are_pooled_live_and_broken_ones_too()
 
 
 def own(n_gpus, seconds, words="", script="a.py", cpus=0, **more):
-    """A run of a student's own script with these options."""
     device = "gpu" if n_gpus else "cpu"
     told = measured.own_options(
         replace(UNPLANNED, device=device, script=script, arguments=tuple(words.split())), cpus
