@@ -208,13 +208,10 @@ class RunSelector(Table, frozen=True, kw_only=True):
         if run.program is not None:
             same = (self.model, self.processes) == (run.model, run.processes)
             return same and self.size in (None, run.size)
-        return (
-            self.processes is None
-            and (self.model, self.gpus) == (run.model, run.n_gpus)
-            and self.batch_size in (None, run.batch_size)
-            and self.data_set in (None, spec.data_set)
-            and self.run_tuning in (None, spec.tuning)
-        )
+        same = (self.processes, self.model, self.gpus) == (None, run.model, run.n_gpus)
+        mine = (self.batch_size, self.data_set, self.run_tuning)
+        its = (run.batch_size, spec.data_set, spec.tuning)
+        return same and all(one in (None, other) for one, other in zip(mine, its, strict=True))
 
 
 class Band(RunSelector, frozen=True, kw_only=True):
