@@ -39,14 +39,11 @@ def at(*paths: Path, named: bool = True, certificates: tuple[Path, ...] = (), **
 def agent(tmp_path: Path) -> Iterator[str]:
     """A real ssh-agent with a socket of its own."""
     socket = str(tmp_path / "agent.sock")
-    process = subprocess.Popen([openssh("ssh-agent"), "-D", "-a", socket], stdout=subprocess.DEVNULL)
-    try:
+    with subprocess.Popen([openssh("ssh-agent"), "-D", "-a", socket], stdout=subprocess.DEVNULL) as process:
         while not Path(socket).exists():
             assert process.poll() is None
         yield socket
-    finally:
         process.terminate()
-        process.wait()
 
 
 def load(agent: str, path: Path) -> None:

@@ -1,6 +1,8 @@
 """Hold, release, limit, all my jobs and retry on a real Slurm."""
 
+import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from labtui.commands.cli import main
 from labtui.domain.errors import RemoteFailure
 from labtui.session.session import Session
 from labtui.slurm.job_control import control
+from labtui.slurm.job_script import STARTED_GUARD
 from tests.real_cluster import Cluster, Student
 from tests.real_cluster.cluster import wait_until
 from tests.session.small_job import HEAD, draft, make_lab
@@ -31,15 +34,6 @@ def scontrol(cluster: Cluster, job_id: str) -> str:
     return cluster.as_student(f"scontrol show job {job_id}").out
 
 
-def started(cluster: Cluster, student: Student, script: str) -> str:
-    """The id of a job of another program that runs."""
-    sent = cluster.as_student(f"cd {student.scratch} && sbatch --parsable -J by-hand", stdin=script.encode())
-    job_id = sent.out.strip().split("\n")[-1]
-    assert job_id.isdecimal(), sent
-    wait_until(lambda: "JobState=RUNNING" in scontrol(cluster, job_id), what="the job", deadline_s=240)
-    return job_id
-
-
 def test_hold_release_and_another_limit(session, cluster, student):
     script = HEAD.format(account=student.account) + "#SBATCH --begin=now+1day\nsleep 1\n"
     session.submit(draft(student.account), script=script).result(240)
@@ -56,15 +50,35 @@ def test_hold_release_and_another_limit(session, cluster, student):
     assert isinstance(refused, RemoteFailure) and "within its partition's" in refused.hint, refused
 
 
-def test_a_job_of_another_program_is_listed_and_cancelled(session, cluster, student, capsys):
-    job_id = started(cluster, student, HEAD.format(account=student.account) + "sleep 300\n")
+def test_a_job_of_another_program_that_got_the_id_of_a_run_is_listed_and_cancelled_alone(
+    session, cluster, student, capsys, request
+):
+    """As after a reset of Slurm's counter; the run ended while labtui was closed, so nothing was seen of its job."""
+    head, conf = HEAD.format(account=student.account), cluster.outside("/etc/slurm/slurm.conf")
+    session.submit(draft(student.account), script=head + STARTED_GUARD).result(240)
+    job_id, folder = job_of(session).job_id, ["--folder", str(session.folder.path)]
     session.close()
-    folder = ["--folder", str(session.folder.path)]
-    assert main(["queue", "--all", *folder]) == 0
-    said = capsys.readouterr()
-    line = next(line for line in said.out.split("\n") if job_id in line)
-    assert "by-hand" in line and "not labtui's" in line and " s ago" in said.err
+    wait_until(lambda: "=COMPLETED" in scontrol(cluster, job_id), what="its end")
+
+    def restart(text: str) -> None:
+        conf.write_text(text)
+        for action in ("stop", "start"):
+            cluster.daemon("slurmctld", action)
+
+    request.addfinalizer(partial(restart, conf.read_text()))
+    again = f"MinJobAge=2\nFirstJobId={job_id}\nMaxJobId={int(job_id) + 1}\n"
+    restart(re.sub("MinJobAge=.*\n", again, conf.read_text()))
+    wait_until(lambda: "JobState" not in scontrol(cluster, job_id), what="its record to go")
+    sbatch = f"cd {student.scratch} && sbatch --parsable -J by-hand"
+    assert cluster.as_student(sbatch, stdin=f"{head}sleep 300\n".encode()).out.split()[-1] == job_id
+    wait_until(lambda: "=RUNNING" in scontrol(cluster, job_id), what="the job")
     held = cluster.as_student(f"set -- hold {job_id}\n{control('hold', job_id).script}")
     assert held.status == 1 and "already running" in held.err
-    assert main(["cancel", "--job", job_id, *folder]) == 0
+    assert main(["cancel", "1", *folder]) == 2
+    assert f"Job {job_id} was not cancelled: Slurm gave its ID to another job." in capsys.readouterr().err
+    wait_until(lambda: main(["queue", *folder]) or "never started" in capsys.readouterr().out, what="its end")
+    assert main(["queue", "--all", *folder]) == 0
+    said = capsys.readouterr()
+    assert re.search(f"{job_id}.*by-hand.*not labtui's", said.out) and " s ago" in said.err
+    assert "=RUNNING" in scontrol(cluster, job_id) and main(["cancel", "--job", job_id, *folder]) == 0
     wait_until(lambda: "=CANCELLED" in scontrol(cluster, job_id), what="the end of the job", deadline_s=480)

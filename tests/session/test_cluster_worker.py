@@ -175,6 +175,18 @@ def test_a_job_that_the_queue_shows_as_another_is_looked_up_again(bench):
     assert calls_of(bench, "cancel") == [ours.job_id, "77"]
 
 
+def test_a_job_whose_id_another_one_has_is_gone_and_not_queued(bench):
+    """It ran and ended while labtui was offline; by its own link the look-up finds the same id."""
+    token = submitted(bench)
+    bench.cluster.started[token] = "100"
+    bench.cluster.jobs["100"] = ScriptedJob("100", "", "by-hand", "/home/student", state="RUNNING")
+    bench.run(600, lambda: only(bench).job is not None and only(bench).job.evidence == "gone")
+    bench.run(60)
+    assert (bench.cluster.count("find_token"), only(bench).job.phase) == (1, JobPhase.SETTLING)
+    jobs = [(job.job_id, job.name, job.run_ids) for job in bench.session.my_jobs()]
+    assert jobs == [("100", only(bench).job_name, (1,)), ("100", "by-hand", ())]
+
+
 @pytest.mark.parametrize("refusal", [
     LoginRefused("No."), errors.HostKeyProblem("The key changed."), UsageError("Not readable.", "Mend it."),
 ])  # fmt: skip

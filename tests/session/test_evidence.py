@@ -14,18 +14,6 @@ from tests.session.conftest import accepted, draft, only
 from tests.session.scripted import keras_log
 
 
-def test_a_failed_queue_answer_is_unknown_never_finished(bench):
-    accepted(bench)
-    bench.cluster.queue_down = True
-    bench.run(40, lambda: only(bench).job.unknown_since is not None)
-    bench.run(60)
-    assert (only(bench).job.phase, only(bench).job.slurm_state) == (JobPhase.UNKNOWN, "RUNNING")
-    assert any(problem.key == "queue" for problem in bench.session.state.problems)
-    bench.cluster.queue_down = False
-    bench.run(90, lambda: only(bench).job.phase is JobPhase.RUNNING)
-    assert only(bench).job.unknown_since is None and bench.session.state.problems == ()
-
-
 def test_what_slurm_takes_or_shows_after_a_silence_ends_unknown_soon(bench):
     accepted(bench)
     bench.cluster.queue_down = True
@@ -52,16 +40,6 @@ def test_a_job_gone_from_the_queue_settles_until_accounting_speaks(bench):
     bench.cluster.accounting_down = False
     bench.run(200, lambda: only(bench).job.phase is JobPhase.FINISHED)
     assert only(bench).job.evidence == "sacct" and bench.session.state.problems == ()
-
-
-def test_a_queue_that_shows_no_job_ends_none_that_accounting_calls_running(bench):
-    accepted(bench)
-    bench.cluster.end("100", "RUNNING", in_queue=False)
-    bench.run(200)
-    assert only(bench).job.phase is not JobPhase.FINISHED and bench.session.state.runs[1].outcome is None
-    bench.cluster.end("100", "RUNNING")
-    bench.run(90, lambda: only(bench).job.phase is JobPhase.RUNNING)
-    assert bench.session.state.problems == ()
 
 
 @pytest.mark.parametrize(("log", "phase", "outcome"), [

@@ -47,13 +47,6 @@ def test_a_lab_says_on_what_it_trains(folder):
     assert draft.data_dir == needed.data_dir == "cifar-10-batches-py", "missed before the job"
 
 
-def test_only_the_profile_says_that_a_cluster_is_practice(folder):
-    text = folder.settings_path.read_text()
-    folder.settings_path.write_text(text.replace("[lab]", "[lab]\npractice = true"))
-    with Session.open(folder.path, start=False) as session:
-        assert not session.practice
-
-
 def test_a_lab_needs_the_data_and_the_container_of_its_own_framework():
     profile = replace(load_profile("mn5"), datasets_dir="/sets")
     for edition, framework, data, images, image in (

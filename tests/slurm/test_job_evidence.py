@@ -36,6 +36,11 @@ def test_a_job_of_another_submission_with_our_jobs_id_is_not_ours():
     views = observe(state, QueueAnswer(jobs=(replace(row, comment="labtui:t1"),)), 5.0)
     again, ended = replace(row, phase=JobPhase.RUNNING, comment=""), after(seen(views), state=state)
     assert ended.submissions["t1"].over and other_jobs(ended, [again]) == (again,), "the id is another's now"
+    runs, ours = replace(again, name="by-hand", work_dir="/home/me"), replace(row, comment="labtui:t1")
+    assert other_jobs(state, [runs, replace(ours, phase=JobPhase.RUNNING)]) == (runs,)
+    for jobs, over in (((runs,), (again,)), ((runs,), (ours, again)), ((), (ours, again))):
+        view = observe(state, QueueAnswer(jobs=jobs, accounting=over), 5.0)["t1"]  # sacct tells no directory
+        assert view.phase is (JobPhase.FINISHED if ours in over else JobPhase.SETTLING)
 
 
 def test_a_job_that_only_the_queue_lacks_has_not_ended():

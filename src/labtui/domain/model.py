@@ -338,8 +338,9 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """What Slurm last said about a job, and when.
 
     Times are UNIX seconds on the cluster's clock, `seen_at` on ours. `evidence` names the source: ``squeue``,
-    ``sacct``, ``log``. `reason` is Slurm's reason why the job is pending. A pending job with a `start_time` ran before
-    and was queued again. Only accounting has an `exit_code`, and is not asked where the queue shows the end.
+    ``sacct``, ``log``, ``sbatch``, ``started`` (the job's own link), ``gone`` (the queue lacks it). `reason` is Slurm's
+    reason why the job is pending. A pending job with a `start_time` ran before and was queued again. Only accounting
+    has an `exit_code`, and is not asked where the queue shows the end.
     """
 
     job_id: str

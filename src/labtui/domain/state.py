@@ -326,13 +326,15 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
         known = self.submissions.get(token)
         return self if known is None else self.with_planned(replace(known, **changes))
 
-    def with_accepted(self, token: str, job_id: str, at: float, sentence: str = "") -> LabState:
+    def with_accepted(
+        self, token: str, job_id: str, at: float, sentence: str = "", evidence: str = "sbatch"
+    ) -> LabState:
         """Record that Slurm gave a submission this job; `at` is when we learned it, in UNIX seconds."""
         state = self.with_submission(token, status=SubmissionStatus.ACCEPTED, sentence=sentence, hint="")
         known = state.submissions.get(token)
         if known is None or (known.job is not None and known.job.job_id == job_id):
             return state
-        job = JobView(job_id=job_id, phase=JobPhase.QUEUED, evidence="sbatch", seen_at=at)
+        job = JobView(job_id=job_id, phase=JobPhase.QUEUED, evidence=evidence, seen_at=at)
         return state.with_job(token, job)
 
     def with_job(self, token: str, job: JobView) -> LabState:

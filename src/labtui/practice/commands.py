@@ -214,7 +214,7 @@ _SACCT = "X=allocations n=noheader p=parsable P=parsable2 -=delimiter= o=format=
 _COMMANDS: dict[str, tuple[str, Callable[[ParsedCall], Iterable[str]], str]] = {
     "sbatch": ("", sbatch, ""),
     "squeue": (_SQUEUE, squeue, "slurm_load_jobs error"),
-    "sacct": (_SACCT, sacct, _DATABASE),
+    "sacct": (f"{_SACCT} D=duplicates", sacct, _DATABASE),
     "scancel": ("V=version", scancel, "scancel: error: slurm_kill_job"),
     "scontrol": ("o=oneliner V=version", scontrol, "slurm_load_jobs error"),
     "sinfo": ("h=noheader o=format= e=exact V=version", sinfo, "slurm_load_partitions"),

@@ -371,7 +371,7 @@ class Session:
             self.folder.write(submission.script_file, files[SCRIPT_NAME])
             return submission.token, worker.submit(submission, files)
         if request.job_id:
-            job = next((item for item in self.my_jobs() if item.job_id == request.job_id), None)
+            job = next((item for item in reversed(self.my_jobs()) if item.job_id == request.job_id), None)
             if job is None:
                 raise failure("not-in-queue", job=request.job_id)
             token = job.token

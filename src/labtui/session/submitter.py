@@ -140,7 +140,7 @@ class Submitter:
         pending.lookups, pending.lookup_at, pending.empty, pending.refused = 0, 0.0, (), None
         tries = max(submission.attempt, look.attempts)
         if look.job_id is not None:
-            self._accept(submission, look.job_id)
+            self._accept(submission, look.job_id, "sbatch" if look.started_id is None else "started")
         elif refused is not None and refused.wait:
             self._postpone(submission, refused, tries)
         elif refused is not None:
@@ -204,10 +204,10 @@ class Submitter:
 
     # ------------------------------------------------------------------ outcomes
 
-    def _accept(self, submission: SubmissionState, job_id: str) -> None:
+    def _accept(self, submission: SubmissionState, job_id: str, evidence: str = "sbatch") -> None:
         token, pending = submission.token, self._pending[submission.token]
         at = self._context.clock.wall()
-        self._context.journal.change(lambda state: state.with_accepted(token, job_id, at))
+        self._context.journal.change(lambda state: state.with_accepted(token, job_id, at, evidence=evidence))
         self._context.note_change()
         for future in pending.sent:
             settle(future, token)

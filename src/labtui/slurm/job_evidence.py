@@ -12,7 +12,7 @@ from labtui.domain.model import JobPhase, JobView, SubmissionStatus
 from labtui.domain.profile import Profile
 from labtui.domain.state import UNKNOWN_AFTER_S, LabState, SubmissionState
 from labtui.slurm.queue import QueueAnswer
-from labtui.slurm.submit import COMMENT_PREFIX, DUPLICATE_STATUS, is_of_another
+from labtui.slurm.submit import DUPLICATE_STATUS, is_of_another, token_of
 
 FORGOTTEN_AFTER_S = 600.0
 """How long a job may be missing from queue and accounting before its phase is "unknown"."""
@@ -39,9 +39,11 @@ def observe(state: LabState, answer: QueueAnswer, at: float) -> dict[str, JobVie
     A row with the ID of our job and another submission's token is not our job: a cluster that loses its state counts
     its IDs from the start again.
     """
-    views = {}
+    views, queued = {}, {row.job_id for row in answer.jobs or ()}
     for submission, job in live_jobs(state):
         row, account = (_row_of(rows, submission) for rows in (answer.jobs, answer.accounting))
+        if row is None and job.job_id in queued and account is not None and not token_of(account):
+            account = None  # that of the other job
         # the time it ran stays when Slurm no longer says it
         old = replace(job, elapsed_s=job.ran_s(state.cluster_time) or None)
         if answer.jobs is None:
@@ -56,9 +58,11 @@ def observe(state: LabState, answer: QueueAnswer, at: float) -> dict[str, JobVie
 
 
 def _row_of(rows: Iterable[JobView] | None, submission: SubmissionState) -> JobView | None:
-    """The last row of a submission's job."""
+    """The last row of a submission's job, rather one with its token or name than another with its ID."""
     named = [row for row in rows or () if submission.job and row.job_id == submission.job.job_id]
-    mine = [row for row in named if not is_of_another(row, submission.token, submission.job_name)]
+    token, name = submission.token, submission.job_name
+    mine = [row for row in named if not is_of_another(row, token, name)]
+    mine.sort(key=lambda row: (token_of(row) == token, row.name == name))
     return mine[-1] if mine else None
 
 
@@ -123,9 +127,10 @@ def differs(old: JobView, new: JobView) -> bool:
 # --------------------------------------------------------------------------- all of the student's jobs
 def other_jobs(state: LabState, rows: Iterable[JobView]) -> tuple[JobView, ...]:
     """The jobs without an end that are not this folder's, in the queue's order."""
-    ours = {item.job.job_id for item in state.submissions.values() if item.job is not None and not item.over}
-    live = (row for row in rows if row.phase is not JobPhase.FINISHED and row.job_id not in ours)
-    return tuple(row for row in live if row.comment.removeprefix(COMMENT_PREFIX) not in state.submissions)
+    live = (
+        row for row in rows if row.phase is not JobPhase.FINISHED and token_of(row) not in state.submissions
+    )
+    return tuple(row for row in live if not any(_row_of([row], item) for item, _ in live_jobs(state)))
 
 
 class MyJob(JobView, frozen=True, kw_only=True):

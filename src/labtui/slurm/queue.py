@@ -72,7 +72,7 @@ def _rows(records: Iterable[list[str]], columns: Sequence[tuple[str, str]], evid
             unread.append(" ".join(values))
         else:
             fields = dict(zip((name for name, _ in columns), values, strict=True))
-            rows[known] = job_row(fields | {"job_id": known}, evidence=evidence)
+            rows[known, fields["comment"]] = job_row(fields | {"job_id": known}, evidence=evidence)
     return Rows(tuple(rows.values()), tuple(unread))
 
 

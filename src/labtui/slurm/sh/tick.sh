@@ -7,7 +7,7 @@ ask_queue "$1" "$2"
 mark "squeue-status $?"
 if [ -n "$4" ]; then
     mark sacct
-    ask_accounting "$1" "$3" --jobs="$4"
+    ask_accounting "$1" "$3" --duplicates --jobs="$4" # an ID may have been given again
     mark "sacct-status $?"
 fi
 mark "done"
