@@ -70,6 +70,7 @@ class Case:
     images: dict[str, int] = field(default_factory=dict)
     brought: frozenset[str] = frozenset()
     wanted: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    left_out: dict[str, int] = field(default_factory=dict)
     refused: bool = False
     """Whether real Slurm refuses it, too."""
 
@@ -186,6 +187,7 @@ BROKEN = [
     py("unchanged-copy", "misspelt", ("ResNet50V2", "ResNet15V2"), wanted={"ResNet50.py": ("ResNet152V2",)}, severity="warning", fixable=False),
     py("download", "load_data", ("load_cifar(args.batch_size)", "tf.keras.datasets.cifar10.load_data()"), fixable=False, severity="warning"),
     py("download", "weights", ("weights=None", 'weights="imagenet"'), fixable=False, severity="warning"),
+    py("large-file", "data", ("from cifar", "load('data/x.npz')\nfrom cifar"), left_out={"data/x.npz": 24_000_000}, fixable=False),
     py("python-syntax", "bracket", ("classes=10)", "classes=10"), fixable=False),
     job("bash-syntax", "a loop without its end", ("nvidia-smi", "for n in 1 2; do"), bash_errors={"job.slurm": "bash: line 24: syntax error: unexpected end of file"}, fixable=False),
     job("few-cpus", "more than a node has", ("--cpus-per-task 80", "--cpus-per-task 128"), refused=True, fixable=False),

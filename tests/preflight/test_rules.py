@@ -18,7 +18,7 @@ from tests.preflight.cases import ACCOUNT, BROKEN, PROFILE, Case, draft, preflig
 from tests.preflight.near import NEAR, VALID
 
 OWN: dict[str, Any] = {"makes_folders": True, "remote": {"/gpfs/cifar/new": False}}
-TOLD = ("remote", "given", "forecast", "bash_errors", "images", "brought", "wanted", "queues")
+TOLD = ("remote", "given", "forecast", "bash_errors", "images", "brought", "wanted", "queues", "left_out")
 
 
 def look(case: Case, files: dict[str, bytes]):

@@ -1,6 +1,4 @@
-"""The worker's word on jobs: only what evidence shows, asked for seldom, healed by itself; also of twins and
-of a job that comes back after its end.
-"""
+"""The worker's word on jobs: only what evidence shows, asked for seldom, healed by itself; also of twins."""
 
 from unittest.mock import Mock
 

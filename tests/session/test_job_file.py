@@ -141,17 +141,21 @@ def test_the_script_in_a_folder_is_sent_there_and_its_options_are_checked(tmp_pa
         (tmp_path / name).write_bytes(bytes(size))
     commands = "cp words /tmp; DATA=data/y.csv\ncd src && python3 train.py --rate 0.1 w.csv ../data/z\n"
     (path := tmp_path / "a.slurm").write_text(HEAD + commands)
-    files = with_files_beside(path)
+    files, large = with_files_beside(path)
     assert files.keys() == {"a.slurm", "src/train.py", *small}
     (tmp_path / "inner.sh").write_text(commands)
     (tmp_path / "src" / "inner").write_text("#!/bin/bash\n../inner.sh\n./inner.sh\n")
     (nested := tmp_path / "b.slurm").write_text(HEAD + "bash src/inner\n")
-    assert with_files_beside(nested).keys() == {"b.slurm", "src/inner", "inner.sh", *files} - {"a.slurm"}
-    found = preflight(ScriptContext(files, None, MN5, "nct_345", main="a.slurm"))
+    assert with_files_beside(nested)[0].keys() == {"b.slurm", "src/inner", "inner.sh", *files} - {"a.slurm"}
+    found = preflight(ScriptContext(files, None, MN5, "nct_345", main="a.slurm", left_out=large))
+    (said,) = (f"{f.file}:{f.line}: {f.effect}" for f in found if f.rule == "large-file")
+    assert (
+        said == "src/train.py:3: big is too large to be sent (18 MB): copy it with scp, give its path there."
+    )
     assert "src/train.py has no option --rate" in next(f.effect for f in found if f.rule == "script-option")
     (tmp_path / "src" / "train.py").unlink()
     for scripts, advice in (({}, "put it into"), ({"train.py": b""}, "Put it into")):
-        files = with_files_beside(path) | scripts
+        files = with_files_beside(path)[0] | scripts
         found = preflight(ScriptContext(files, None, MN5, "nct_345", main="a.slurm"))
         said = next(f.effect for f in found if f.rule == "script-missing")
         assert f"{advice} src/ in the job file's folder or in scripts/" in said

@@ -301,12 +301,11 @@ def test_a_hard_link_is_never_written_through(snare):
 def test_new_folders_are_for_their_owner_whatever_the_umask(tmp_path, request):
     from labtui.practice.layout import StateFile
 
-    request.addfinalizer(lambda old=os.umask(0): os.umask(old))
+    old = os.umask(0)
+    request.addfinalizer(lambda: os.umask(old))
     LabFolder.create(tmp_path / "a" / "lab", Settings(edition="hpc4ai-ch10", profile="mn5"))
     StateFile(tmp_path / "b" / "cluster")  # as `labtui practice --keep b` does
-    lock = lock_folder(tmp_path / "a" / "lab" / ".labtui.lock")
-    assert lock is not None
-    lock.release()
+    lock_folder(tmp_path / "a" / "lab" / ".labtui.lock").release()
     assert [path for path in tmp_path.rglob("*") if path.stat().st_mode & 0o077] == []
 
 

@@ -170,7 +170,7 @@ def _check(path: Path, folder: LabFolder | None, args: argparse.Namespace) -> _C
         settings, profile = load_named(folder.path)
         own = {key: place for key in ("container", "data_dir") if (place := getattr(settings, key))}
         profile = replace(profile, **own)
-    root, files = path.resolve().parent, own_jobs.with_files_beside(path)
+    root, (files, large) = path.resolve().parent, own_jobs.with_files_beside(path)
     main, given = path.name if path.suffix != ".py" else "", sbatch_options(args)
     where = {name: name for name in files}
     if folder:  # a job file is sent together with scripts/, and its folders are made on the cluster
@@ -184,6 +184,7 @@ def _check(path: Path, folder: LabFolder | None, args: argparse.Namespace) -> _C
         files, None, profile, profile.account_of(settings.account), (settings.qos, settings.partition),
         remote={item.name: True for item in root.iterdir() if item.is_dir()},
         main=main, given=given, bash_errors=preview.bash_errors(files, main), makes_folders=folder is not None,
+        left_out=large,
     )  # fmt: skip
     placed = (replace(each, file=where.get(each.file, each.file)) for each in preflight(context))
     return context, where, {each.key: each for each in placed}.values()

@@ -275,7 +275,8 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
 class SubmissionDraft(JobRequest, frozen=True, kw_only=True):
     """A job as it would be submitted; it has no token yet. The plan screen edits it.
 
-    Of a student's own job file, `log_patterns` are the logs as sbatch's patterns, and `beside` the files beside it.
+    Of a student's own job file, `log_patterns` are the logs as sbatch's patterns, and `beside` the files beside it;
+    `left_out` are those too large to be sent, with their sizes in bytes.
     """
 
     data_dir: str = ""
@@ -283,6 +284,7 @@ class SubmissionDraft(JobRequest, frozen=True, kw_only=True):
     reservation: str = ""
     log_patterns: tuple[tuple[Stream, str], ...] = ()
     beside: tuple[tuple[str, bytes], ...] = ()
+    left_out: tuple[tuple[str, int], ...] = ()
 
     @property
     def total_gpus(self) -> int:

@@ -267,6 +267,17 @@ def path_missing(context: ScriptContext, script: JobScript | PythonScript) -> It
 # --------------------------------------------------------------------------- the training script
 
 
+@rule("large-file", "warning", over="pythons")
+def large_file(context: ScriptContext, script: PythonScript) -> Iterator[Hit]:
+    """A file beside the job file that a script names and that is too large to be sent."""
+    for name, size in context.left_out.items():
+        lines = [line for line, text in script.strings if f"/{name}".endswith(f"/{text}")]
+        effect = (
+            f"{name} is too large to be sent ({size / 1e6:,.0f} MB): copy it with scp, give its path there."
+        )
+        yield from (Hit(line, effect) for line in lines[:1])
+
+
 @rule("python-syntax", "error", over="pythons")
 def python_syntax(_context: ScriptContext, script: PythonScript) -> Iterator[Hit]:
     """A Python file that does not parse.

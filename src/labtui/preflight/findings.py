@@ -202,7 +202,7 @@ class ScriptContext(msgspec.Struct, frozen=True, dict=True):
     are the seconds that the trainings should take together (None if unknown). With `makes_folders`, relative log
     folders are made on submission. `bash_errors` are the errors of ``bash -n`` by shell script; `images` the images per
     epoch of the edition's own scripts, by data set; `brought` the names of labtui's own files; `wanted` the names that
-    the task wants in the code of a script, by script.
+    the task wants in the code of a script, by script; `left_out` the files too large to be sent, with their bytes.
     """
 
     sent: Mapping[str, bytes]
@@ -218,6 +218,7 @@ class ScriptContext(msgspec.Struct, frozen=True, dict=True):
     bash_errors: Mapping[str, str] = {}
     images: Mapping[str, int] = {}
     brought: frozenset[str] = frozenset()
+    left_out: Mapping[str, int] = {}
     wanted: Mapping[str, tuple[str, ...]] = {}
 
     @cached_property

@@ -212,7 +212,7 @@ def own_draft(
     """
     if named := path.name if path.suffix == ".py" else task_id:
         task_of(session.edition, named)
-    name, files = path.name, with_files_beside(path)
+    name, (files, large) = path.name, with_files_beside(path)
     for each in files:
         if each == name or each.endswith(SHELL_SUFFIXES):
             files[each] = files[each].replace(b"\r\n", b"\n").removeprefix("\ufeff".encode())
@@ -221,7 +221,7 @@ def own_draft(
     draft = job_file_draft(name, text, task_id=task_id, given=given, answers=answers)
     if not draft.gpus and not session.profile.node_gpus:
         draft = replace(draft, runs=tuple(fill_unknown(run, {"n_gpus": 0}) for run in draft.runs))
-    return replace(draft, beside=tuple(files.items()))
+    return replace(draft, beside=tuple(files.items()), left_out=tuple(large.items()))
 
 
 def complete_options(script: JobScript, profile: Profile, settings: Settings) -> dict[str, str]:
@@ -245,24 +245,25 @@ def own_files(draft: SubmissionDraft, text: str | None) -> dict[str, bytes]:
     return {**{f"{folder}/.keep": b"" for folder in log_folders(draft)}, **files, **sent}
 
 
-def with_files_beside(path: Path) -> dict[str, bytes]:
+def with_files_beside(path: Path) -> tuple[dict[str, bytes], dict[str, int]]:
     """A file and the files beside it that it, or a script among them, names; by paths relative to its folder.
 
     A script that names a folder has its modules. A file that is too large is left out if only a string in a script
-    may be its name.
+    may be its name; the second value are the sizes of these in bytes.
 
     Raises:
         FolderError: when one cannot be read, or is too large.
     """
     folder, text = path.resolve().parent, _read(path, MAX_SCRIPT_BYTES)
     named = _named_in(path.name, text)
-    found, wanted = {path.name: text}, [*named]
+    found, wanted, large = {path.name: text}, [*named], {}
     for name in wanted:
         source = (folder / name).resolve()
         inside = len(name) <= _MAX_NAME and source.is_relative_to(folder) and source.is_file()
         if name in found or len(found) > _MAX_BESIDE or not inside:
             continue
-        if name not in named and source.stat().st_size > MAX_BESIDE_BYTES:
+        if name not in named and (size := source.stat().st_size) > MAX_BESIDE_BYTES:
+            large[name] = size
             continue
         found[name] = _read(source, MAX_BESIDE_BYTES)
         parent = name.rpartition("/")[0]
@@ -277,7 +278,7 @@ def with_files_beside(path: Path) -> dict[str, bytes]:
             near = _named_in(name, found[name])  # in the job's folder, or in the script's own after a `cd`
             named += near
             wanted += [*near, *(f"{parent}/{each}".lstrip("/") for each in near)]
-    return found
+    return found, large
 
 
 def _named_in(name: str, text: bytes) -> list[str]:

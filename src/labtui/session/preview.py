@@ -89,6 +89,7 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
         bash_errors=bash_errors(files, main),
         brought=session.folder.unchanged_scripts(sent),
         wanted={each.script: each.names for each in checks if isinstance(each, EditedCheck)},
+        left_out=dict(draft.left_out),
         images={r.data_set: images_of(edition, r.data_set, task) for r in draft.runs if r.script in ours},
     )
     told, unknown = known_paths(session.state, paths_to_ask(context), session.clock.wall())
