@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
@@ -188,7 +189,10 @@ async def test_data_that_is_not_there_shows_once_the_cluster_has_answered(sessio
         answer = dict.fromkeys(paths, True) | {data: False}
         session.feed(lambda state: state.with_paths(answer, NOW))
         future.set_result(answer)
-        await until(pilot, lambda: "is not on the cluster" in flat(app))
+        await until(pilot, lambda: "is not on the cluster" in flat(app) and "Edit lab.toml" in flat(app))
+        app.open_editor, app.open_again = Mock(), Mock()
+        await press(pilot, "e", then=lambda: app.open_again.called)
+        app.open_editor.assert_called_once_with(session.folder.settings_path)
 
 
 async def test_slurm_s_own_word_stands_below_the_ticket(session):

@@ -425,14 +425,18 @@ class LabApp(SanitizedApp[int]):
     def action_refresh_now(self, *, late: bool = False) -> None:
         """Poll the cluster now; in place of a window that was closed, or is `late` so, open the folder again."""
         if self.session.other_closed:
-            self.save_answers()
-            self.exit(return_code=OPEN_AGAIN)
+            self.open_again()
         elif self.session.why_read_only is None:
             self.session.refresh()
         elif late:
             self.report(self.session.why_read_only)
         else:  # the process that has the folder may be about to end
             self.set_timer(OTHER_PROCESS_ENDS_S, partial(self.action_refresh_now, late=True))
+
+    def open_again(self) -> None:
+        """Close the folder and open it again, at the same task and pane."""
+        self.save_answers()
+        self.exit(return_code=OPEN_AGAIN)
 
     def action_leave(self) -> None:
         """Leave; ask first if something would be lost."""

@@ -162,6 +162,12 @@ class Plan:
         return self._stamp() != self._read
 
     @property
+    def lacks_path(self) -> bool:
+        """Whether the first error is a path of the lab's settings that is not on the cluster."""
+        first = [each.finding for each in self.errors[:1] if self.job_file is None]
+        return any((each.rule, each.file) == ("path-missing", MAIN_SCRIPT) for each in first)
+
+    @property
     def edited_jobs(self) -> set[str]:
         """The jobs whose script the student edited."""
         return {draft.job_name for draft in self.drafts if draft in self.scripts}

@@ -119,6 +119,10 @@ def _fix_step(plan: Plan, found: PlanFinding) -> NextStep:
         return NextStep("Fix the error", found.where, "send", key="s")
     if plan.lacks_gpus:
         return NextStep("Back", "No change of the plan helps here.", "back", key="esc")
+    if plan.lacks_path:
+        return NextStep(
+            "Edit lab.toml", f"{found.finding.effect} Set data_dir or container there.", "edit", key="e"
+        )
     if plan.job_file is None and found.finding.file == MAIN_SCRIPT:
         return NextStep("Change the plan", found.finding.effect, "change_cell", key="enter")
     return NextStep("Edit the file", found.where, "edit", key="e")

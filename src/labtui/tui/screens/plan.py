@@ -59,7 +59,7 @@ class PlanScreen(FramedScreen):
         key("d", "drop_row(True)", "Leave out", "leave the selected run out of this plan", show=True),
         key("d", "drop_row(False)", "Add this run", "add the selected run to this plan again", show=True),
         key("J", "next_form", "Other jobs", "one job for all, one per size, or your own job file", show=True),
-        key("e", "edit", "Edit", "the script with an error, else the job script", show=True),
+        key("e", "edit", "Edit", "the file with the error, else the job script", show=True),
         key("escape", "back", "Back", "leave the plan; nothing is submitted", show=True),
         key("i", "test_only", "Ask Slurm", "ask the cluster whether it would accept this", show=True),
         key("v", "script", "Script", "the job script; again: the plan", show=True),
@@ -358,8 +358,15 @@ class PlanScreen(FramedScreen):
         self.app.ask(ask, answered)
 
     def action_edit(self) -> None:
-        """Open a script with an error, else the job script at the cursor, in the editor; what is saved is submitted."""
+        """Open a script with an error, else the job script at the cursor, in the editor; what is saved is submitted.
+
+        For a missing path of the settings lab.toml is opened, then the whole folder again, with what it says now.
+        """
         job = self.plan.job_file
+        if self.plan.lacks_path:
+            if self.app.open_editor(self.app.session.folder.settings_path):
+                self.app.open_again()
+            return
         scripts = job.parent if job else self.app.session.folder.scripts
         found = [scripts / each.finding.file for each in self.plan.errors[:1]] + ([job] if job else [])
         if path := next((each for each in found if each.is_file()), None):
