@@ -176,7 +176,6 @@ def test_a_job_that_the_queue_shows_as_another_is_looked_up_again(bench):
 
 
 def test_a_job_whose_id_another_one_has_is_gone_and_not_queued(bench):
-    """It ran and ended while labtui was offline; by its own link the look-up finds the same id."""
     token = submitted(bench)
     bench.cluster.started[token] = "100"
     bench.cluster.jobs["100"] = ScriptedJob("100", "", "by-hand", "/home/student", state="RUNNING")

@@ -94,9 +94,8 @@ def test_the_password_is_announced_right_before_it_is_asked(tmp_path, monkeypatc
 
 def test_what_a_check_corrects_in_the_settings_and_a_key_that_others_can_read(folder, tmp_path):
     folder.settings_path.write_text(folder.settings_path.read_text() + "\n# mine\n")
-    account = {"action": "settings", "settings": {"account": "nct_345"}}
-    check = Check(key="x", title="X", status="problem", sentence="s", **account)
-    assert "account = nct_345" in fix_check(check, folder)
+    check = Check(key="x", title="X", status="problem", sentence="s", action="settings")
+    assert "account = nct_345" in fix_check(replace(check, settings={"account": "nct_345"}), folder)
     assert folder.settings().account == "nct_345" and folder.settings().user == "me"
     assert "# mine" in folder.settings_path.read_text()
     (key := tmp_path / "id").write_text("k")

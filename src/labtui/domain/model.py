@@ -275,8 +275,7 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
 class SubmissionDraft(JobRequest, frozen=True, kw_only=True):
     """A job as it would be submitted; it has no token yet. The plan screen edits it.
 
-    Of a student's own job file, `log_patterns` are the logs as sbatch's patterns, and `beside` the files beside it;
-    `left_out` are those too large to be sent, with their sizes in bytes.
+    Of an own job file: `log_patterns` are sbatch's, `beside` the files beside it, `left_out` those too large to send.
     """
 
     data_dir: str = ""
@@ -339,10 +338,9 @@ class RunPhase(StrEnum):
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """What Slurm last said about a job, and when.
 
-    Times are UNIX seconds on the cluster's clock, `seen_at` on ours. `evidence` names the source: ``squeue``,
-    ``sacct``, ``log``, ``sbatch``, ``started`` (the job's own link), ``gone`` (the queue lacks it). `reason` is Slurm's
-    reason why the job is pending. A pending job with a `start_time` ran before and was queued again. Only accounting
-    has an `exit_code`, and is not asked where the queue shows the end.
+    Times are UNIX seconds on the cluster's clock, `seen_at` on ours. `evidence` names the source: squeue, sacct, log,
+    sbatch, started (the job's own link), gone (not queued). `reason` is why the job is pending. A pending job with a
+    `start_time` ran before. Only accounting has an `exit_code`, and is not asked where the queue shows the end.
     """
 
     job_id: str

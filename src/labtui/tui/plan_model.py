@@ -165,7 +165,7 @@ class Plan:
     def lacks_path(self) -> bool:
         """Whether the first error is a path of the lab's settings that is not on the cluster."""
         first = [each.finding for each in self.errors[:1] if self.job_file is None]
-        return any((each.rule, each.file) == ("path-missing", MAIN_SCRIPT) for each in first)
+        return any((each.rule, each.file, each.fix) == ("path-missing", MAIN_SCRIPT, None) for each in first)
 
     @property
     def edited_jobs(self) -> set[str]:
