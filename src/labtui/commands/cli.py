@@ -13,10 +13,8 @@ import importlib
 import os
 import re
 import sys
-import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 from labtui import __version__
@@ -108,8 +106,38 @@ def main_parser() -> argparse.ArgumentParser:
     return parser
 
 
-TABLES = tomllib.loads(Path(__file__).with_name("commands.toml").read_text("utf-8"))
-COMMANDS: dict[str, list[str]] = TABLES["commands"]
+COMMANDS = {
+    "practice": ("screens", "open labtui on the practice cluster inside this program", "trust"),
+    "init": ("lab_folders", "make a lab folder", "connection"),
+    "labs": ("lab_folders", "list and check lab editions", "json"),
+    "doctor": (
+        "doctor",
+        "check the connection, the account, the paths and a small job",
+        "lab connection json",
+    ),
+    "key": ("doctor", "set up the login by SSH key: make a key, install it, test it", "lab connection"),
+    "submit": ("submit", "submit the runs of a task, or a job file of your own", "sbatch folder sending"),
+    "lint": ("job_files", "check job files and training scripts for mistakes", "sbatch folder"),
+    "watch": ("follow", "follow the runs until they end", "folder json"),
+    "queue": ("jobs", "show the jobs and the submission queue", "folder json"),
+    "log": ("follow", "show a run's output", "run folder"),
+    "cancel": ("jobs", "cancel runs, or any job of yours", "folder show_commands"),
+    "retry": (
+        "jobs",
+        "submit a run again: the same, with more time, or a smaller batch",
+        "run folder sending",
+    ),
+    "hold": ("jobs", "hold waiting runs until they are released", "runs folder"),
+    "release": ("jobs", "release held runs", "runs folder"),
+    "check": ("lab_folders", "show which tasks are done, based on evidence", "folder json"),
+    "parse": ("parse", "read training logs and print what they contain", "json pattern"),
+    "results": ("results", "epoch time, throughput, speedup, efficiency; how exact they are", "input json"),
+    "why": ("results", "where the efficiency went", "input json"),
+    "plot": ("results", "draw the charts into files", "input"),
+    "export": ("results", "write tables, plots and the slide deck", "folder json"),
+    "completion": ("cli", "print a completion script for bash, zsh or fish", ""),
+    "repair": ("doctor", "rebuild the database from job scripts and copies of the logs", "folder"),
+}
 """The module of each command, what the command does, and the options that it shares with others (`options.add_*`).
 
 Its functions in the module are `run_NAME` and, for arguments of its own, `NAME_arguments`.
@@ -192,9 +220,17 @@ def _save_traceback(error: Exception) -> str:
     return path
 
 
+_HINT = """\
+to install it (zsh: with fpath+=~/.zfunc before compinit):
+  labtui completion bash > ~/.local/share/bash-completion/completions/labtui
+  labtui completion zsh > ~/.zfunc/_labtui
+  labtui completion fish > ~/.config/fish/completions/labtui.fish
+"""
+
+
 def completion_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell the script is for")
-    parser.epilog = TABLES["completion"]["epilog"]
+    parser.epilog = _HINT
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
 
 

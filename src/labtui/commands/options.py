@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable
 from functools import partial
 
-from labtui.domain.decode import own_toml
 from labtui.domain.terminal_text import printable
 from labtui.slurm.values import number
 
@@ -57,7 +56,17 @@ def add_input(parser: argparse.ArgumentParser) -> None:
     add_pattern(parser)
 
 
-_CONNECTION: dict[str, list[str]] = own_toml(__file__, "commands.toml")["connection"]
+_CONNECTION = {
+    "host": ("HOST", "login host, or its name in your SSH configuration"),
+    "port": ("N", "its SSH port"),
+    "user": ("USER", "your user name there"),
+    "identity": ("FILE", "private key file; only its path is stored"),
+    "host_key": ("SHA256:...", "the fingerprint the host must show"),
+    "account": ("A", "the account jobs are charged to"),
+    "qos": ("Q", "the QoS for GPU jobs"),
+    "partition": ("P", "the partition for GPU jobs"),
+    "root": ("DIR", "the remote folder to work under"),
+}
 CONNECTION_KEYS = tuple(_CONNECTION)
 """The options of `add_connection` that are also settings of lab.toml."""
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 from rich.cells import cell_len, set_cell_size
 
-from labtui.domain.decode import own_toml
 from labtui.domain.model import JobPhase, JobView, RunPhase, RunSpec, SubmissionStatus
 from labtui.domain.run import run_numbers
 from labtui.domain.state import PENDING, TRAINING, SubmissionState, submission_queue
@@ -30,12 +29,26 @@ if TYPE_CHECKING:
     from labtui.tui.view import RunLine, View
 
 
-TABLES = own_toml(__file__, "words.toml")
-TASK_GLYPHS: dict[str, str] = TABLES["task_signs"]
-TASK_WORDS: dict[str, str] = TABLES["task_words"]
-PHASE_GLYPHS: dict[str, str] = {RunPhase(phase): sign for phase, sign in TABLES["run_signs"].items()}
-PHASE_ROLES: dict[str, str] = TABLES["roles"]
+TASK_GLYPHS = {"done": "✔", "partial": "◐", "open": "○", "stale": "◐"}
+TASK_WORDS = {"done": "done", "partial": "begun", "open": "open", "stale": "outdated"}
+PHASE_GLYPHS: dict[str, str] = dict(zip(RunPhase, "◌◔▷▶✔✘⊘?", strict=True))
+PHASE_ROLES: dict[str, str] = {
+    "starting": "busy",
+    "running": "busy",
+    "done": "good",
+    "failed": "bad",
+    "unknown": "warn",
+    "partial": "busy",
+    "stale": "warn",
+}
 """The style of a phase or of a task's status, as a field of `themes.Roles`; those not listed are plain."""
+_CONNECTIONS = {
+    "online": ("●", "online", "good"),
+    "connecting": ("○", "connecting", "quiet"),
+    "stale": ("○", "no answer", "warn"),
+    "offline": ("○", "offline", "warn"),
+    "needs-login": ("!", "not logged in", "bad"),
+}
 MARKS, HOLLOW = "●◆▲■▼✚", "○◇△□▽✛"
 """The marks of a chart's series: of values that count, and of those that do not yet."""
 NOTHING = "·"
@@ -132,7 +145,7 @@ MAX_CALM_FACTOR = 100
 def connection_label(view: View) -> tuple[str, str, str]:
     """The glyph, word and role of the connection; "connecting" until the first attempt has ended."""
     connection = view.state.connection
-    glyph, word, role = TABLES["connections"][connection.status if connection.tried else "connecting"]
+    glyph, word, role = _CONNECTIONS[connection.status if connection.tried else "connecting"]
     return glyph, "not connected" if view.read_only and word == "connecting" else word, role
 
 

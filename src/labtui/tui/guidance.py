@@ -30,6 +30,22 @@ class NextStep(msgspec.Struct, frozen=True):
     key: str = ""
 
 
+_STEPS = {
+    "runs": ("plan", "Plan the runs"),
+    "constant-batch": ("plan", "Plan with one batch per GPU"),
+    "learning-rate": ("edit", "Edit the script"),
+    "metric": ("plan", "Plan another run"),
+    "charts": ("export", "Export the charts"),
+    "hand-in": ("export", "Export"),
+    "answers": ("next_question", "Answer the questions"),
+    "edited": ("edit", "Edit the script"),
+    "files": ("edit", "Edit the file"),
+    "data-read": ("doctor", "Check the cluster"),
+    "fit": ("plan", "Plan the runs"),
+}
+"""For each kind of condition, the action that helps to meet it, and the action's label."""
+
+
 def next_step(view: View) -> NextStep:
     """The current task's next step: the remedy of a failed run, its next condition, the next task, or the hand-in."""
     step = _next_step(view)
@@ -144,7 +160,7 @@ def _what_is_missing(view: View, item: CheckItem) -> NextStep:
         return NextStep("Another cluster is needed", view.cannot_run)
     if item.kind == "runs" and (again := failed_runs(view)):
         return _run_again(view, again)
-    action, label = words.TABLES["steps"].get(item.kind, ("", missing))
+    action, label = _STEPS.get(item.kind, ("", missing))
     made = view.runs[item.run_id].run.spec if item.mark == "small" and item.run_id else None
     if made and item.run and made.extra_args == item.run.extra_args:  # another would be as small
         return NextStep("Check the cluster", missing, "doctor")

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from labtui.cluster.local_files import files_inside, reader_inside, stat_inside
 from labtui.domain.model import RunPhase
 from labtui.domain.state import OPEN, TRAINING, LabState, RunState
-from labtui.tui.format import TABLES
 from labtui.tui.guidance import sizes_of, unit_of
 from labtui.tui.view import ENDED_BADLY, TaskLine, View, planned_sizes, runs_of
 
@@ -28,7 +27,13 @@ SHOWN = ("state", "edition", "checks", "unchecked_from", "task_id", "factor", "d
 MAX_WATCHED = 8
 """The most logs to read several times a second; with more, none could be."""
 
-ABOUT_VIEWS: dict[str, str] = TABLES["views"]
+ABOUT_VIEWS = {
+    "Time": "how long an epoch takes, by the number of GPUs",
+    "Throughput": "images or tokens per second, by the number of GPUs",
+    "Speedup": "times one GPU; o draws Amdahl's and Gustafson's law",
+    "Efficiency": "per GPU; again: why it falls (labtui why)",
+    "Training": "loss and accuracy by epoch",
+}
 VIEWS = {title.lower(): title for title in ABOUT_VIEWS}
 """The views of the charts pane, by name, and their titles."""
 

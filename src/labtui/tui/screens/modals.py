@@ -162,7 +162,14 @@ def prompt_screen(question: LoginQuestion) -> Ask:
     )
 
 
-STOPS, LOST = (words.TABLES["leave"][each] for each in ("stops", "lost"))
+STOPS = (
+    "The practice cluster stops when you leave: running jobs end as if their node failed, waiting jobs start when you "
+    "are back."
+)
+LOST = (
+    "This practice session is not kept: its runs, answers and exports are deleted when you leave. "
+    "`labtui practice --keep DIR` keeps its cluster, too."
+)
 
 
 def _why_not_new(folder: str) -> str:
@@ -195,7 +202,14 @@ async def ask_before_leaving(app: LabApp, *, kept: bool) -> None:
         app.exit(0)
 
 
-TOUR: list[tuple[str, str]] = words.TABLES["tour"]["steps"]
+TOUR = (
+    ("#rail", "The tasks are on the left. Below them, Next says what to do now: press . to do it."),
+    ("Tabs", "Press s to plan the runs of a task, s again to submit them; r: runs, l: log, c: charts."),
+    ("#bottom", "Press a for the answers, x to write plots and slides, ? for the keys of a page."),
+)
+"""The steps of the tour: the part of the screen that a step stands beside and highlights, and its text."""
+NARROW = "#bottom", "Press g for the tasks of the lab. The line below says what to do now: press . to do it."
+"""The first step where the screen has no rail."""
 
 
 def show_tour(app: LabApp, step: int = 0) -> None:
@@ -204,9 +218,7 @@ def show_tour(app: LabApp, step: int = 0) -> None:
         app.set_timer(0.5, partial(show_tour, app, step))
         return
     practice = words.about_practice(app.view_model.factor) if app.session.practice and not step else ""
-    beside, text = (
-        words.TABLES["tour"]["narrow"] if app.screen.has_class("-narrow") and not step else TOUR[step]
-    )
+    beside, text = NARROW if app.screen.has_class("-narrow") and not step else TOUR[step]
     part, text = app.screen.query_one(beside), "\n\n".join(filter(None, (practice, text)))
     more = "Next" if step + 1 < len(TOUR) else "Begin"
     title, choices = f"Step {step + 1} of {len(TOUR)}", (("escape", "Skip", None), ("enter", more, more))

@@ -18,9 +18,15 @@ from labtui.session import lab_cluster, labs
 from labtui.session.folder import LabFolder
 from labtui.session.settings import Settings, list_profiles, load_profile, with_changes
 from labtui.tui import STYLES, messages, themes
-from labtui.tui.format import TABLES
 
-FIELDS: list[tuple[str, str, str]] = TABLES["first_run"]["fields"]
+FIELDS = (
+    ("user", "User name there", "as in `ssh USER@...`"),
+    ("account", "Slurm account", "what jobs are charged to"),
+    ("host", "Login host", "filled in by the cluster; or a name from your ~/.ssh/config"),
+    ("port", "SSH port", "a number; empty: as your SSH configuration says, else 22"),
+    ("identity", "Private key", "your SSH agent and default keys; or a file"),
+    ("group", "Your group", "printed on the slides"),
+)
 GROUPS = ("user", "host", "group")
 """The fields with a blank line above them."""
 PRACTICE: Literal["practice"] = "practice"

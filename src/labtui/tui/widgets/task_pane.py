@@ -11,7 +11,7 @@ from labtui.domain import model
 from labtui.lab import checks
 from labtui.lab.edition import Task
 from labtui.lab.evidence import one_line
-from labtui.tui.format import TABLES, runs_told
+from labtui.tui.format import runs_told
 from labtui.tui.guidance import first_open, headline, instead_of_runs
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import Count, View
@@ -31,6 +31,10 @@ class Section(msgspec.Struct, frozen=True):
 
 KINDS = {"runs": "Runs", "answers": "Answers", "charts": "Charts"}
 KEYS = {"runs": ("r", "pane('runs')"), "charts": ("x", "export"), "answers": ("a", "pane('answers')")}
+OWN_JOBS = """\
+r shows their states and numbers, l the selected run's log, c the charts.
+R plans a failed run again, `labtui retry RUN --again` one that is done."""
+"""What can be done with jobs that belong to no task."""
 LABELS = {"r": "Runs", "s": "Plan", "x": "Export", "a": "Answer", "e": "Edit"}
 
 
@@ -72,11 +76,7 @@ def task_page(view: View, styles: Roles, width: int, *, whole: bool) -> Text:
     """The page as text; open are the first unfinished of runs, answers and charts, or with `whole` all sections."""
     task = view.task
     if task is None:
-        told = (
-            headline(view),
-            instead_of_runs(view),
-            TABLES["own_jobs"]["keys"] if view.edition is not None else "",
-        )
+        told = (headline(view), instead_of_runs(view), OWN_JOBS if view.edition is not None else "")
         return Text("\n\n".join(filter(None, dict.fromkeys(told))))
     page = ink(one_line(task.what), "bold")
     if task.why.strip():
