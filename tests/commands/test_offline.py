@@ -211,6 +211,9 @@ def test_the_log_of_a_failed_run_says_where_its_error_stands(folder, capsys, com
         lost = observed("lt2", "8", JobPhase.FINISHED, slurm_state="FAILED", reason="BadConstraints")
         session._journal.change(*finished_run("lt2", "10.5", 2, spec(), "8"), ended(2, "failed"), lost, read)
         write_log(session, "lt2", "Killed\n", "err")
+        quiet = lambda state: state.with_log("lt3", "err", LogState(complete=True))  # noqa: E731
+        session._journal.change(*finished_run("lt3", "10.5", 3, spec(), "9"), quiet)
+    assert "Run 3 wrote nothing to its error file." in command(["log", "3", "--err"], 1).err
     assert main(["log", "1"]) == 0
     told = "Run 1 failed: No module named 'x' (line 3 of standard error; `labtui log 1 --err` prints it).\n"
     err = capsys.readouterr().err

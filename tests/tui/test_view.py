@@ -543,8 +543,8 @@ def test_a_cancelled_job_is_told_in_the_list_and_in_words():
     done = replace(own, run_id=1, outcome="completed", phase=RunPhase.DONE)
     asked = {"lt1": replace(sent(JobPhase.FINISHED), cancelling=True, run_ids=(9,), runs=(spec(),))}
     gone = replace(own, phase=RunPhase.CANCELLED, outcome="cancelled")
-    for number, word in ((8, "cancelled"), (10, "done")):  # beside it; how the newest ended
-        runs = {9: gone, number: replace(done, run_id=number, token="lt2", spec=larger)}
+    for number, ran, word in ((8, gone, "cancelled"), (10, gone, "done"), (10, own, "done")):  # as the newest
+        runs = {9: ran, number: replace(done, run_id=number, token="lt2", spec=larger)}
         mine = LabState(runs=dict(sorted(runs.items())), submissions=asked)
         assert seen(mine, task_id="", checks={"10.6": begun}).tasks[-1].word == word
     files = {"b": replace(sent(JobPhase.FINISHED), job_file="b.slurm")}

@@ -297,7 +297,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             live = RunPhase.UNKNOWN
         elif live is None and status != "done":
             needed, asked = self.failures(task_id, lines), self.state.cancelled_as_asked
-            bad = {line.phase for line in needed if line is last or not asked(line.run)}
+            bad = {line.phase for line in needed if line is last or not (task is None or asked(line.run))}
             live = RunPhase.FAILED if RunPhase.FAILED in bad else next(iter(bad), None)
         alike = {line.word for line in mine if live in LIVE}
         said = alike.pop() if len(alike) == 1 else ""
