@@ -170,8 +170,7 @@ def test_a_job_that_the_queue_shows_as_another_is_looked_up_again(bench):
     bench.run(60, lambda: bool(bench.session.state.other_jobs))
     ours, other = bench.session.my_jobs()
     assert (other.job_id, other.name, other.phase, other.run_ids) == ("77", "by-hand", JobPhase.RUNNING, ())
-    bench.settled(bench.session.cancel(1))
-    bench.settled(bench.session.cancel_job("77"))
+    list(map(bench.settled, (bench.session.cancel(1), bench.session.cancel_job("77"))))
     assert calls_of(bench, "cancel") == [ours.job_id, "77"]
 
 

@@ -118,7 +118,8 @@ def test_a_qos_is_no_partition():
     assert "queue" not in question_keys(site, slurm, qos="gpu-long")
     notes = values(SiteProbe(partitions=(gpu(),), modules=("tensorflow/2.15",)), slurm)["notes"]
     assert "tensorflow/2.15" in f"{notes}" and "normal, acc_debug" in f"{notes}"
-    assert "notes" not in values(SiteProbe(partitions=(gpu(),)))
+    alone, _ = site_profile("h", PROBE, SiteProbe(partitions=(gpu(),)), Choices())
+    assert "\nnotes" not in alone and 'cpu_queue = "gpu"  # the GPU queue: no other was found\n' in alone
 
 
 def test_a_lab_is_asked_about_its_own_data_and_framework():

@@ -24,7 +24,7 @@ import paramiko
 from labtui.cluster.keys import within
 from labtui.cluster.local_files import write_inside
 from labtui.cluster.login import Login, RememberedLogins
-from labtui.cluster.target import Endpoint, LoginQuestion, Prompter, run_program
+from labtui.cluster.target import Endpoint, LoginQuestion, Prompter, run_program, same_fingerprint
 from labtui.domain.errors import LabError, failure, os_errors
 
 _NO_ROUTE = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL, errno.EHOSTDOWN}
@@ -310,18 +310,12 @@ def check_host_key(
         add_host(endpoint.own_known_hosts, name, key_type, key)
 
 
-def same_fingerprint(expected: str, shown: str) -> bool:
-    """Compare ``SHA256:...`` fingerprints; padding and a missing prefix do not matter."""
-    return expected.strip().removeprefix("SHA256:").rstrip("=") == shown.removeprefix("SHA256:")
-
-
 def _ask_student(endpoint: Endpoint, key_type: str, shown: str, prompter: Prompter) -> None:
     name = known_hosts_name(endpoint)
     published = _compare_published(endpoint, shown)
     text = f"{name} is not in known_hosts. Its {key_type} key is {shown}. {published}Is this fingerprint correct?"
     question = LoginQuestion(kind="host-key", text=text, host=endpoint.host, echo=True, fingerprint=shown)
-    answer = prompter(question)
-    if answer is None or (answer.strip().lower() != "yes" and not same_fingerprint(answer, shown)):
+    if not question.accepts(prompter(question)):
         raise failure("not-accepted", host=endpoint.host, shown=shown)
 
 

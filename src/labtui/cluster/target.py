@@ -104,6 +104,16 @@ class LoginQuestion(msgspec.Struct, frozen=True, kw_only=True):
     echo: bool = False
     fingerprint: str = ""
 
+    def accepts(self, answer: str | None) -> bool:
+        """Whether an answer consents to the host key: "yes", or the same fingerprint."""
+        given = (answer or "").strip()
+        return given.lower() == "yes" or (given != "" and same_fingerprint(given, self.fingerprint))
+
+
+def same_fingerprint(expected: str, shown: str) -> bool:
+    """Compare ``SHA256:...`` fingerprints; padding and a missing prefix do not matter."""
+    return expected.strip().removeprefix("SHA256:").rstrip("=") == shown.removeprefix("SHA256:")
+
 
 Prompter = Callable[[LoginQuestion], str | None]
 """Asks the student a login question; None if the student refuses or nobody can be asked.

@@ -87,9 +87,7 @@ def _why_no_log(lab: OpenLab, run: RunState, stream: Stream) -> str:
     why = f": it {run.deed}" if run.outcome not in (None, "completed") else ""
     lost = "".join(f"{found.text} {found.advice}" for found in run.diagnosis[:1] if not found.line)
     more = f" {lost or end_reason(item.job)}".rstrip()
-    wrote = {"err": "wrote nothing to its error file", "gpu": "left no GPU samples"}.get(
-        stream, "printed nothing"
-    )
+    wrote = "wrote nothing to its error file" if stream == "err" else "printed nothing"
     return f"Run {run.run_id} {wrote}{why}.{more}{hint}"
 
 

@@ -120,8 +120,8 @@ class TerminalPrompter:
         text = printable(question.text).strip()
         try:
             if question.kind == "host-key":
-                words = ("yes", "Yes", "YES", "no", "No", "NO", question.fingerprint)
-                while (answer := read_line(f"{text} (yes/no/fingerprint)")) not in words:
+                ask = " (yes/no/fingerprint)"
+                while not (question.accepts(answer := read_line(text + ask)) or answer.lower() == "no"):
                     text = "Please answer"
                 return answer
             return read_line(text) if question.echo else getpass.getpass(f"{text} ", stream=sys.stderr)

@@ -272,10 +272,8 @@ def large_file(context: ScriptContext, script: PythonScript) -> Iterator[Hit]:
     """A file beside the job file that a script names and that is too large to be sent."""
     for name, size in context.left_out.items():
         lines = [line for line, text in script.strings if f"/{name}".endswith(f"/{text}")]
-        effect = (
-            f"{name} is too large to be sent ({size / 1e6:,.0f} MB): copy it with scp, give its path there."
-        )
-        yield from (Hit(line, effect) for line in lines[:1])
+        told = f"{name} is too large to be sent ({size / 1e6:,.0f} MB)"
+        yield from (Hit(line, f"{told}: copy it with scp, give its path there.") for line in lines[:1])
 
 
 @rule("python-syntax", "error", over="pythons")

@@ -159,7 +159,7 @@ def questions(slurm: SlurmProbe, site: SiteProbe, choices: Choices) -> Iterator[
     """
     names = accounts(slurm, site)
     if not choices.account and len(names) != 1:
-        default = site.default_account if site.default_account in names else next(iter(names), "")
+        default = account_of(slurm, site, choices) or next(iter(names), "")
         yield _question("account", default, names, "account" if names else "no-account")
     account = account_of(slurm, site, choices)
     found, others = (queues(slurm, site, account, gpus=gpus) for gpus in (True, False))
@@ -244,8 +244,11 @@ def site_profile(
     # without a GPU here, the choice is for CPU jobs
     cpu = picked if picked and picked.partition.gpus == 0 else cpu
     cpu_name = cpu.name if cpu else gpu_name
+    cpu_source = _CPU_QUEUE if cpu else "the GPU queue: no other was found"
     if cpu and by_qos and not cpu.qos:  # if GPU jobs name a QoS, CPU jobs name the account's default one
-        cpu_name = _default_qos(slurm, account)
+        cpu_name, cpu_source = _default_qos(slurm, account), "the account's default QoS"
+    elif cpu and cpu is picked and not cpu.partition.default:
+        cpu_source = "as chosen"
     named = (queue for queue in cpu_queues if queue.qos or not by_qos)  # whichever a job there names
     tables = {queue.name: queue for queue in (*gpu_queues, *named)}
     if cpu:
@@ -257,7 +260,6 @@ def site_profile(
     unknown, cluster = tuple(_gaps(slurm, site, chosen, choices)), site.config.get("ClusterName", "")
     data_dir = choices.data_dir or next(iter(_data(site, choices)), "")
     source = "as chosen" if gpu_queues else "no partition with GPUs was found"
-    cpu_source = "as chosen" if cpu and cpu is picked and not cpu.partition.default else _CPU_QUEUE
     lines = [
         *(f"# Not known: {sentence}" for sentence in unknown),
         "",

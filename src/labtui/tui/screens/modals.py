@@ -151,7 +151,7 @@ def prompt_screen(question: LoginQuestion) -> Ask:
             details=Text().append(question.fingerprint, "bold").append(f"\n\n{compare}"),
             choices=entry_choices("Connect"),  # no single key: one typed for the screen below must not answer
             entry="",
-            check=lambda text: "" if text.lower() == "yes" else "Type yes if it is the same, or press esc.",
+            check=lambda text: "" if question.accepts(text) else "Type yes if it is the same, or press esc.",
         )
     return Ask(
         f"{question.text}\nIt is not stored anywhere.",
