@@ -19,6 +19,7 @@ from labtui.cluster import connection as connecting
 from labtui.cluster.connection import Connection
 from labtui.cluster.dial import lost_error, reaching
 from labtui.cluster.target import Endpoint, LoginQuestion, Secret
+from labtui.commands.cli import main
 from labtui.commands.terminal import TerminalPrompter
 from labtui.doctor import examine
 from labtui.domain import errors
@@ -140,7 +141,7 @@ def test_the_doctor_on_keys_and_certificates(key, trouble, status, words):
 
 
 @pytest.mark.parametrize(("number", "name"), [(errno.ENOLCK, "BUSY"), (errno.ENOSYS, "IOERR_RDLOCK")])
-def test_a_disk_without_locks_is_a_sentence_and_no_full_one(number, name, lab_path, monkeypatch):
+def test_a_disk_without_locks_is_a_sentence_and_no_full_one(number, name, lab_path, monkeypatch, capsys):
     said, folder = sqlite3.OperationalError("disk I/O error"), LabFolder(lab_path)
     monkeypatch.setattr("labtui.session.store.open_database", Mock(side_effect=said))
     monkeypatch.setattr("fcntl.flock", Mock(side_effect=OSError(number, os.strerror(number))))
@@ -150,6 +151,8 @@ def test_a_disk_without_locks_is_a_sentence_and_no_full_one(number, name, lab_pa
         with pytest.raises(errors.StoreError) as caught:
             ask(folder)
         explains(caught.value, "cannot be locked", "local disk")
+    assert main(["init", str(lab_path.parent / "new"), "--lab", "hpc4ai-ch10", "--cluster", "mn5"]) == 0
+    assert "cannot be locked" in capsys.readouterr().err, "at once"
     said.sqlite_errorname = "SQLITE_IOERR_READ"
     with pytest.raises(errors.NotWritable, match=r"labtui\.db cannot be opened: disk I/O error"):
         stored_state(folder)

@@ -61,9 +61,8 @@ def disk(request: pytest.FixtureRequest, bench: Bench, tmp_path: Path) -> Iterat
 
 
 def _root(*command: str) -> int:
-    if shutil.which(command[0]) is None:
-        return 127
-    return subprocess.run(command, capture_output=True, check=False).returncode
+    done = shutil.which(command[0]) and subprocess.run(command, capture_output=True, check=False)
+    return done.returncode if done else 127
 
 
 def test_it_is_shown_and_says_so(disk, bench, tmp_path, monkeypatch, capsys):

@@ -24,6 +24,7 @@ from labtui.preflight.pasted import is_no_account
 from labtui.results.cost import lab_cost
 from labtui.session import lab_cluster, labs
 from labtui.session.folder import LabFolder, refuse_lab_folder
+from labtui.session.opening import lock_folder
 from labtui.session.settings import Settings, cluster_user, load_profile, profile_of_host, with_changes
 from labtui.slurm.job_script import render
 from labtui.slurm.site_profile import Choices, SiteQuestion
@@ -71,24 +72,26 @@ def run_init(args: argparse.Namespace) -> int:
         say(f"You log in as {cluster_user(settings, profile)}; to change that, set `user` in lab.toml.")
     if settings.data_dir and not settings.data_dir.startswith("/"):
         say(f"{settings.data_dir} is looked for in your home: set data_dir to the absolute path.")
-    for error in _faults(settings, profile):
+    for error in _faults(folder, settings, profile):
         say(f"Still to do: {error.sentence} {error.hint}")
     say(f'Next: `cd "{folder.path}"`, then `labtui doctor`.')
     return 0
 
 
-def _faults(settings: Settings, profile: Profile) -> Iterator[LabError]:
-    """What can be seen to be wrong or missing in the settings without the network."""
+def _faults(folder: LabFolder, settings: Settings, profile: Profile) -> Iterator[LabError]:
+    """What can be seen to be wrong without the network, in the settings or with the folder's disk."""
     from labtui.cluster.target import is_here
 
-    try:
-        lab_cluster.check_settings(settings, profile)
-    except LabError as error:
-        yield error
-    try:
-        render("#SBATCH @{account}" if settings.account else "", {"account": settings.account})
-    except LabError as error:
-        yield error
+    tries: tuple[Callable[[], object], ...] = (
+        lambda: lab_cluster.check_settings(settings, profile),
+        lambda: render("#SBATCH @{account}" if settings.account else "", {"account": settings.account}),
+        lambda: lock_folder(folder.lock_path),  # which is released at once, as nothing keeps it
+    )
+    for attempt in tries:
+        try:
+            attempt()
+        except LabError as error:
+            yield error
     if settings.identity and not is_here(expand_home(settings.identity)):
         yield failure("key-missing", path=settings.identity)
 
