@@ -168,8 +168,8 @@ def test_an_own_pattern_with_a_rate_or_a_step_time():
     clock = [own_pattern(r"(?P<epoch>\d+): (?P<clock>[\d:]+)")]
     (run,) = parse_log(b"1: 9:47\n2: 9:46\n3: 9:4", patterns=clock).runs
     assert [one.seconds.value // 1 for one in run.epochs] == [587, 586], "9:4 may be cut off"
-    for number in ("4\uff17", "\uff147", "\u0664.5", "1_0"):
-        plain = r"\S+" if "_" in number else r"[\d.]+"
+    for number in ("4\uff17", "\uff147", "\u0664.5", "1_0", "1_234.5"):
+        plain = r"\S+" if number == "1_0" else r"[\d.]+"
         own = [own_pattern(rf"(?P<epoch>{plain}) took (?P<seconds>{plain})")]
         assert parse_log(f"1 took {number}\n{number} took 47.5\n".encode(), patterns=own).runs == ()
 

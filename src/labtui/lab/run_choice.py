@@ -198,10 +198,9 @@ def row_has_run(row: ResultRow, runs: Iterable[RunState]) -> bool:
 
 
 def _is_planned(run: RunState, task: Task) -> bool:
-    any_batch = task.own_runs_check.batch == "any"
     same = (each.spec for each in task.runs if _same_device(run, each.spec))
     same = (spec for spec in same if spec.tuning == run.spec.tuning)
-    return any(any_batch or _has_batch(run, spec.batch_size) for spec in same)
+    return any(task.own_runs_check.batch == "any" or _has_batch(run, spec.batch_size) for spec in same)
 
 
 def _has_batch(run: RunState, batch: int) -> bool:

@@ -4,5 +4,5 @@
 to; `diagnosis` finds why a training ended; `reader` combines them. No bytes in a log raise an error.
 """
 
-PARSER_VERSION = 76
+PARSER_VERSION = 77
 """Increase it with each change of what is read: runs computed by another version are computed again."""

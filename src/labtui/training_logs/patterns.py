@@ -235,6 +235,7 @@ def epoch_of(form: str, groups: Mapping[str, str], rest: str = "", *, cut: bool 
 
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
+_DIGITS = re.compile(r"(?<![\w.])\d{1,3}(?:_\d{3})+[\d.]*|[\d.]+")
 OwnPattern = Any
 """A user's own pattern, compiled by RE2: matching takes time linear in the line, whatever the pattern is."""
 
@@ -264,8 +265,8 @@ def read_own(pattern: OwnPattern, text: str, *_: Any) -> list[Said] | None:
     `float` and `isdecimal` take digits of other scripts and ``1_0``, too; a number with these is none.
     """
     text = text[:MAX_PATTERN_CHARS]
-    if not text.isascii():
-        text = re.sub(r"[\d.]+", lambda number: number[0] if number[0].isascii() else "\ufffd", text)
+    if not text.isascii() or "_" in text:  # a pattern would find the beginning of 1_234, too
+        text = _DIGITS.sub(lambda found: found[0] if re.fullmatch("[0-9.]+", found[0]) else "\ufffd", text)
     match = pattern.search(text)
     groups = {} if match is None else given(match)
     return epoch_of("pattern", {name: value.replace("_", "\ufffd") for name, value in groups.items()})
