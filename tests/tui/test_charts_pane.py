@@ -227,7 +227,7 @@ async def test_the_words_of_a_panel_are_about_its_lines_and_equal_lines_are_one(
         first = "Time of each epoch. Run 1 is the newest of many runs. "
         whole = replace(chart({1: 1.0}), message="", title=first * 3 + "Run 2 is another one of these")
         pane_of(app).shown = ShownCharts(name="time", drawn={"time": whole})
-        told = f"{first * 2}Time of each epoch. … (point here: all)"
+        told = f"{first * 2}Time of each epoch. … (hover for all)"
         assert pane_of(app)._sentence().plain == told, "no sentence is cut"
         assert "another one" in pane_of(app).query_one("#chart-sentence").tooltip
 

@@ -395,7 +395,7 @@ class ChartsPane(Pane, containers.Container, can_focus=True):
         else:
             empty = self._empty(view, self.shown.name) if view.charts else None
             said = (empty.message if empty else headline(view)) or VIEWS[self.shown.name]
-        said, more = said.replace("Hollow:", "Hollow or ↑:"), " … (point here: all)"
+        said, more = said.replace("Hollow:", "Hollow or ↑:"), " … (hover for all)"
         shown = sentences(said, self.size.width, 2, more)
         self.query_one("#chart-sentence").tooltip = said if more in shown else None
         return ink(shown, "bold")
