@@ -57,9 +57,8 @@ def test_a_lab_needs_the_data_and_the_container_of_its_own_framework():
         needs = requirements_of(None, Settings(edition=edition, profile="mn5"), profile)
         assert (needs.framework, needs.data_dir, needs.image_paths) == (framework, data, images)
         assert image in needs.container and bool(image) == bool(needs.container)
-    seen = PathFacts(path="/sets/tiny-224", kind="dir", readable=True)
     wanted = Requirements(images_dir="/sets", image_sets=("micro-224", "tiny-224"))
-    probe = PathsProbe(paths={seen.path: seen})
+    probe = PathsProbe(paths={"/sets/tiny-224": PathFacts(path="/sets/tiny-224", kind="dir", readable=True)})
     missing, there = (each for each in check_paths(probe, wanted, {}) if each.key == "data")
     assert (missing.status, there.status) == ("problem", "ok")
     assert "/sets/micro-224 does not" in missing.sentence and "in lab.toml" in missing.fix
@@ -93,16 +92,17 @@ def test_the_password_is_announced_right_before_it_is_asked(tmp_path, monkeypatc
 
 
 def test_what_a_check_corrects_in_the_settings_and_a_key_that_others_can_read(folder, tmp_path):
-    folder.settings_path.write_text(folder.settings_path.read_text() + "\n# mine\n")
+    text = folder.settings_path.read_text().replace("[lab]", "[lab]\npractice = true")
+    folder.settings_path.write_text(f"{text}\n# mine\n")
+    with Session.open(folder.path, start=False) as session:
+        assert not session.practice, "only the profile says that a cluster is a practice cluster"
     check = Check(key="x", title="X", status="problem", sentence="s", action="settings")
     assert "account = nct_345" in fix_check(replace(check, settings={"account": "nct_345"}), folder)
     assert folder.settings().account == "nct_345" and folder.settings().user == "me"
     assert "# mine" in folder.settings_path.read_text()
-    (key := tmp_path / "id").write_text("k")
-    key.chmod(0o644)
+    (key := tmp_path / "id").touch(0o644)
     protect = replace(check, action="protect-key", settings={"identity": str(key)})
-    assert "Only you" in fix_check(protect, folder)
-    assert key.stat().st_mode & 0o777 == 0o600
+    assert "Only you" in fix_check(protect, folder) and key.stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize(("host", "profile"), [
