@@ -445,13 +445,13 @@ def test_a_page_of_each_row_of_charts_is_titled_by_what_it_shows(tmp_path):
     titles = [each.title.replace("\u00a0", " ") for each in errors]
     assert len(titles) == 6 and all("error in validation" in title for title in titles)
     said = " ".join(chart.heading for page in document.pages for chart in page.charts)
-    assert all(
-        f"rate, the same for {sizes} GPUs" in said for sizes in ("1, 2, 16, 24 and 32", "8, 16, 24 and 32")
-    )
+    for sizes in ("1, 2, 16, 24 and 32", "8, 16, 24 and 32"):
+        assert f"rate, the same for {sizes} GPUs" in said
     assert titles[3].endswith("29.0 % on 32 GPUs (stepping, warm-up 1)"), "not task 4's"
+    pages = document_of(lab, lambda run: None if run.run_id == 20 else run).pages
+    assert any(titles[3][-60:] in page.title.replace("\u00a0", " ") for page in pages), "else task 4's"
     assert [each.title.count(" ") for each in errors] == [1] * 6, "two lines, about as long"
-    (few,) = (page for page in more if page.blocks)
-    shown = page_text(few).replace("\u00a0", " ")
+    shown = page_text(few := next(page for page in more if page.blocks)).replace("\u00a0", " ")
     assert all(word in shown for word in ("8 GPUs", "val. accuracy", "GPU-h", "GPUs, 6.65 s on"))
     assert last.kicker[0] == "8" and chart_height(last) < 3.5, "its answers stand below its chart"
     assert chart_height(errors[3]) > 4 and few.answers, "the table is on the next, curves need height"

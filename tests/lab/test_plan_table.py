@@ -14,20 +14,19 @@ from tests.lab.builders import EDITION
 from tests.tui.fed_session import PROFILE, spec
 
 FOR_TESTS = parse_profile(PROFILE, "tests")
-
-
-def row(gpus: int = 2) -> PlanRow:
-    return PlanRow(spec(gpus=gpus), 0)
+ROW = PlanRow(spec(gpus=2), 0)
 
 
 def test_more_gpus_keep_the_share_of_each_scale_the_rate_and_empty_means_as_planned():
-    new = change_cell(row(), "gpus", "4").spec
+    new = change_cell(ROW, "gpus", "4").spec
     assert (new.n_gpus, new.per_gpu_batch, new.batch_size, new.learning_rate) == (4, 2048, 8192, 0.04)
-    assert change_cell(row(), "per_gpu", "1024").spec.batch_size == 2048
-    assert change_cell(row(), "batch", "512").spec.per_gpu_batch == 256
-    assert change_cell(row(), "rate", "").spec.learning_rate is None
-    assert change_cell(change_cell(row(), "limit", "15"), "limit", "").limit is None
-    options = change_cell(row(), "options", "--images 64 --name 'a -b'").spec.extra_args
+    planned = rows_of(task_drafts(load_edition("hpc4ai-ch12"), "12.1", FOR_TESTS))[0]
+    assert change_cell(planned, "gpus", "3").spec.learning_rate == 0.0005, "its script scales none"
+    assert change_cell(ROW, "per_gpu", "1024").spec.batch_size == 2048
+    assert change_cell(ROW, "batch", "512").spec.per_gpu_batch == 256
+    assert change_cell(ROW, "rate", "").spec.learning_rate is None
+    assert change_cell(change_cell(ROW, "limit", "15"), "limit", "").limit is None
+    options = change_cell(ROW, "options", "--images 64 --name 'a -b'").spec.extra_args
     assert option_groups(options) == [("--images", "64"), ("--name", "a -b")]
 
 
@@ -37,13 +36,13 @@ def test_more_gpus_keep_the_share_of_each_scale_the_rate_and_empty_means_as_plan
 ])  # fmt: skip
 def test_what_does_not_fit_is_a_sentence(column, text):
     with pytest.raises(UsageError):
-        change_cell(row(), column, text)
+        change_cell(ROW, column, text)
 
 
 @given(column=st.sampled_from(list(WORDS)), text=st.text(max_size=8))
 def test_no_typing_breaks_a_row(column, text):
     try:
-        new = change_cell(row(), column, text)
+        new = change_cell(ROW, column, text)
     except UsageError as error:
         assert error.sentence
         return

@@ -309,7 +309,12 @@ def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Result
         others = data_sets or {row.configuration.data_set for row in shown}
         rows = [row for row in shown if row.configuration.data_set in others or row_has_run(row, compared)]
     rows = [row for row in rows if not row.mark] or rows
-    rows = with_baselines(results, rows, [run for run in compared if run.task_id in names] or compared)
+    mine = [run for run in compared if run.task_id in names]
+    others = [
+        row for row in rows if not row_has_run(row, mine)
+    ]  # another task made what this one compares with
+    mine += [run for run in compared if any(row_has_run(row, [run]) for row in others)]
+    rows = with_baselines(results, rows, mine)
     if task.runs and not any(row_has_run(row, made) for row in rows):
         rows = []  # only baselines are left, which are no result of the task
     timed = {(run.spec.model, run.spec.processes, run.spec.size) for each in tasks for run in each.runs}

@@ -124,8 +124,9 @@ def _timed(spec: RunSpec, program: Program, column: str, text: str) -> RunSpec:
 
 def _with_gpus(spec: RunSpec, text: str) -> RunSpec:
     count, rate = _whole_number(text, "number of GPUs", 1, 1024), spec.learning_rate
-    scaled = None if rate is None else round(rate / spec.n_gpus * count, 10)
-    return replace(spec, n_gpus=count, batch_size=spec.per_gpu_batch * count, learning_rate=scaled)
+    if rate is not None and spec.launcher == "python":  # as in its script; others keep theirs
+        rate = round(rate / spec.n_gpus * count, 10)
+    return replace(spec, n_gpus=count, batch_size=spec.per_gpu_batch * count, learning_rate=rate)
 
 
 def split_options(text: str) -> tuple[str, ...]:
