@@ -310,10 +310,10 @@ def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Result
         rows = [row for row in shown if row.configuration.data_set in others or row_has_run(row, compared)]
     rows = [row for row in rows if not row.mark] or rows
     mine = [run for run in compared if run.task_id in names]
-    others = [
+    elsewhere = [
         row for row in rows if not row_has_run(row, mine)
     ]  # another task made what this one compares with
-    mine += [run for run in compared if any(row_has_run(row, [run]) for row in others)]
+    mine += [run for run in compared if any(row_has_run(row, [run]) for row in elsewhere)]
     rows = with_baselines(results, rows, mine)
     if task.runs and not any(row_has_run(row, made) for row in rows):
         rows = []  # only baselines are left, which are no result of the task
