@@ -46,7 +46,7 @@ def test_networks_follow_each_other_what_loses_nothing_has_no_cause_and_no_basel
     _, first, *_, last = (shown := capsys.readouterr().out).splitlines()
     assert first.endswith("100.0 %"), "no cause"
     assert re.findall(r"^ResNet(\w+) +(\d)", shown, re.MULTILINE) == [("50", "2"), ("101", "2"), ("101", "4")]
-    assert last == NO_ONE_GPU_RUN
+    assert last == f"ResNet152 on 2 GPUs: {NO_ONE_GPU_RUN}"
     (tmp_path / "1.out").write_text("".join(f"Epoch {k}/3 | Time: 47.0{k}s\n" for k in (1, 2, 3)))
     assert main(["results", str(tmp_path / "1.out")]) == 0
     assert "printed" not in (shown := capsys.readouterr().out) and "47.0" in shown

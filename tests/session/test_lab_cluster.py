@@ -18,7 +18,7 @@ from labtui.session.folder import LabFolder
 from labtui.session.lab_cluster import fix_check, site_words
 from labtui.session.labs import check_folder, load_edition, needed_paths, requirements_of
 from labtui.session.own_jobs import complete_options
-from labtui.session.planning import batch_warnings
+from labtui.session.planning import warnings_of
 from labtui.session.session import Session
 from labtui.session.settings import Settings, load_profile, profile_of_host
 from labtui.slurm.batch_script import read_script
@@ -119,7 +119,7 @@ def test_fix_writes_what_the_doctor_found(student, tmp_path, capsys):
     with Session.open(folder.path) as window:
         assert main(["doctor", str(folder.path), "--fix", "--json"]) == 0, "what was written is used"
         box, *_ = check_folder(folder, window.edition, window.state)
-        (warning,) = batch_warnings(window, window.drafts("10.3", PlanOverrides(account=student.account)))
+        (warning,) = warnings_of(window, window.drafts("10.3", PlanOverrides(account=student.account)))
     assert folder.settings().account == student.account
     checks = {check["key"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
     assert {"gpu-job", "cpu-job"} <= set(checks), "both kinds of jobs that the lab has"

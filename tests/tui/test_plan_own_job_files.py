@@ -133,7 +133,7 @@ def test_an_own_file_with_two_runs_stays_one_job_when_it_goes_again(session):
     write(session, TOLD + "python ResNet50.py --epochs 5 --batch_size 1024 --n_gpus 1\n")
     draft = own_draft(session, session.folder.slurm / "mine.slurm", task_id="10.5")
     plan = Plan(session, session.edition, "10.5", (draft,))
-    assert len(draft.runs) == 2 and plan.drafts == (draft,)
+    assert len(draft.runs) == 2 and plan.drafts == (draft,) and plan.called(plan.rows[0]).model == "mine"
     assert not any(row.included for row in plan.with_row_toggled(1)), "its file starts both"
     with pytest.raises(errors.UsageError, match="such a control run"):
         plan.with_controls()

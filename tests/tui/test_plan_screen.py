@@ -516,7 +516,8 @@ def test_runs_that_are_done_are_left_out_but_of_a_plan_to_repeat_them(session):
     assert cells(again, 0, again.rows[0])["in"] == "running" and not again.warnings
     small = replace(session.state.runs[1], practice=True)  # its log has that mark
     session.feed(lambda state: replace(state, runs={**state.runs, 1: small}))
-    assert again.warnings == ["Under way as a small run, which does not count: run 1."]
+    said = planning.warnings_of(session, session.drafts("10.5"))  # `labtui submit` says it, too
+    assert said == ["Under way as a small run, which does not count: run 1."]
     again.forms = ("torchrun", "task-per-gpu")
     again.remake()
     assert len(again.choices) < 2, "nothing on the screen would change"

@@ -23,6 +23,7 @@ from labtui.domain.errors import LabError, UsageError, failure, os_errors
 from labtui.export.contents import SAMPLER_END, Measurements, measurements_of, samples_beside, small_notes
 from labtui.lab import plan, run_choice
 from labtui.results import grouping, measured
+from labtui.results.messages import notes_with_names
 from labtui.results.report import loss_json, losses_text, report_text, short_report
 from labtui.results.rows import ResultRow
 from labtui.results.scaling import SLOWER_STEPS, lost_efficiency, scaling_lines
@@ -163,7 +164,7 @@ def run_why(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"rows": [loss_json(row) for row in rows]})
     else:
-        notes = dict.fromkeys(note for row in results.measured for note in row.notes_about("no speedup"))
+        notes = notes_with_names(results.measured, "no speedup")
         clocks = [_clock_sentence(row, given) for row in rows]
         print(losses_text(rows, clocks, window_width(), notes), end="")
     if not rows:

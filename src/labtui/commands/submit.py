@@ -23,7 +23,7 @@ from labtui.lab.plan import CONTROLS, PlanOverrides, drafts_from, task_of
 from labtui.lab.plan_table import control_rows, rows_of, split_options
 from labtui.preflight.findings import Finding, overridden
 from labtui.session.own_jobs import own_draft
-from labtui.session.planning import batch_warnings, known_runs
+from labtui.session.planning import known_runs, warnings_of
 from labtui.session.preview import Preview, commands_of_draft
 from labtui.session.session import Session
 from labtui.session.submitter import SILENT_SENTENCE
@@ -68,7 +68,7 @@ def send(lab: OpenLab, args: argparse.Namespace, drafts: list[SubmissionDraft], 
         return terminal.print_commands(groups, as_json=args.json)
     trouble = None if args.dry_run and args.offline else _ask_paths(lab, drafts)
     previews = [lab.session.preview(draft) for draft in drafts]
-    for text in (warnings := batch_warnings(lab.session, drafts)):
+    for text in (warnings := warnings_of(lab.session, drafts)):
         say(f"warning: {text}")
     if args.dry_run:
         answers = [] if args.offline else _ask_cluster(lab, drafts, trouble)

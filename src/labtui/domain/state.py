@@ -225,6 +225,17 @@ class PathStatus(msgspec.Struct, frozen=True, kw_only=True):
     at: Annotated[float, msgspec.Meta(ge=0, lt=2**33)]
 
 
+def called_by_job(
+    spec: RunSpec, job: model.JobRequest, names: Mapping[str, str], planned: Iterable[RunSpec]
+) -> RunSpec:
+    """A run with its model's display name from `names`; of an own job file with the name given, or its job's.
+
+    That stays when the log names a model: several jobs may have the same. A job of several models tells by them.
+    """
+    by_job = job.job_file and not spec.named and len({each.model for each in planned}) == 1
+    return replace(spec, model=job.job_name) if by_job or not spec.model else spec.called(names)
+
+
 class LabState(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a lab folder: all that screens show."""
 
@@ -246,14 +257,10 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
     """The highest number a run has had, which is not given again: a deck or note may name a run removed since."""
 
     def called(self, run: RunState, names: Mapping[str, str]) -> RunSpec:
-        """The run's plan with the model's display name from `names`; of an own job file the name given, or its job's.
-
-        That stays when the log names a model: several jobs may have the same. A job of several models tells by them.
-        """
-        spec, job = run.used.called(names), self.submissions.get(run.token)
-        alike = job is not None and len({self.runs[number].spec.model for number in job.run_ids}) == 1
-        by_job = job is not None and (not spec.model or (job.job_file and alike and not spec.named))
-        return replace(spec, model=job.job_name) if job is not None and by_job else spec
+        """The run's plan with the name that its submission gives it (see `called_by_job`)."""
+        if (job := self.submissions.get(run.token)) is None:
+            return run.used.called(names)
+        return called_by_job(run.used, job, names, [self.runs[number].spec for number in job.run_ids])
 
     @property
     def rehearsed(self) -> bool:

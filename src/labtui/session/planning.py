@@ -18,8 +18,8 @@ from msgspec.structs import replace
 
 from labtui.domain.errors import failure
 from labtui.domain.model import AcceptedFinding, RunSpec, Stream, SubmissionDraft, SubmissionStatus
-from labtui.domain.run import WHAT_COUNTS, join_names
-from labtui.domain.state import LOG_ENDINGS, WITHOUT_JOB, LabState, RunState, SubmissionState
+from labtui.domain.run import WHAT_COUNTS, join_names, run_numbers
+from labtui.domain.state import LIVE, LOG_ENDINGS, WITHOUT_JOB, LabState, RunState, SubmissionState
 from labtui.domain.terminal_text import file_name
 from labtui.lab import plan as lab_plan
 from labtui.lab.evidence import Evidence, FileFact
@@ -169,11 +169,16 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
 _training = attrgetter("model", "data_set", "device")
 
 
-def batch_warnings(session: Session, drafts: Sequence[SubmissionDraft]) -> list[str]:
-    """Warnings about data that the doctor found wrong, and batches that differ, did not fit, or are not planned."""
+def warnings_of(session: Session, drafts: Sequence[SubmissionDraft]) -> list[str]:
+    """Warnings about small runs under way, wrong data, and batches that differ, did not fit, or are not planned."""
     task_id, seen = drafts[0].task_id if drafts else "", session.state.paths
+    own = [run for run in session.state.runs.values() if run.task_id == task_id and run.phase in LIVE]
+    small = [run.run_id for run in own if run.practice and task_id and not session.practice]
+    lines = (
+        [f"Under way as a small run, which does not count: {run_numbers(small).lower()}."] if small else []
+    )
     wrong = dict.fromkeys(seen[each.data_dir].remark for each in drafts if each.data_dir in seen)
-    lines = [f"{remark} Runs may not count: see `labtui doctor`." for remark in wrong if remark]
+    lines += [f"{remark} Runs may not count: see `labtui doctor`." for remark in wrong if remark]
     usual = session.drafts(task_id) if session.edition.task(task_id) is not None else ()
     specs = [run for draft in drafts for run in draft.runs if run.n_gpus and not (run.program or run.unknown)]
     for kind in dict.fromkeys(map(_training, specs)):

@@ -184,6 +184,11 @@ class Plan:
         """The job that a row is in; None if the row is left out."""
         return self.drafts[self.job_of(row)] if self.rows[row].included and self.drafts else None
 
+    def called(self, row: PlanRow) -> RunSpec:
+        """The run of a row with the name that all pages give it."""
+        sent = self.planned[row.origin] if self.job_file is None else self.drafts[0]
+        return state.called_by_job(row.spec, sent, self.edition.names, sent.runs)
+
     # ------------------------------------------------------------------ one cell
 
     def cell_name(self, row: int, column: str) -> str:
@@ -273,13 +278,11 @@ class Plan:
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings about runs made meanwhile, and about batches."""
+        """Warnings about runs made meanwhile, and those of `planning.warnings_of`."""
         runs = [run for run in self.session.state.runs.values() if run.task_id == self.task_id]
-        small = [n.run_id for n in runs if n.phase in state.LIVE and n.practice and not self.session.practice]
-        told = {"Under way as a small run, which does not count": small}
-        told["Submitted after this plan was opened"] = [n.run_id for n in runs if n.run_id > self._last_run]
-        lines = [f"{said}: {run_numbers(found).lower()}." for said, found in told.items() if found]
-        return lines + planning.batch_warnings(self.session, self.drafts)
+        late = [run.run_id for run in runs if run.run_id > self._last_run]
+        lines = [f"Submitted after this plan was opened: {run_numbers(late).lower()}."] if late else []
+        return lines + planning.warnings_of(self.session, self.drafts)
 
     @property
     def answers(self) -> list[Verdict | None]:

@@ -196,7 +196,7 @@ def idle_gpus(plan: Plan) -> str:
 def runs_title(plan: Plan, styles: Roles) -> Text:
     """The title of the runs: what starts them (if there is a choice), and the number of control runs."""
     forms = dict.fromkeys(FORMS[each.form] for each in plan.drafts if each.form in FORMS)
-    models = {row.spec.called(plan.edition.names).model for row in plan.rows if row.spec.program is None}
+    models = {plan.called(row).model for row in plan.rows if row.spec.program is None}
     started = "".join(f"  {name}" for name in models if len(models) == 1)  # else a column has them
     started += f"  started by {', '.join(forms)}" if forms else ""
     if plan.job_file is not None:
@@ -278,7 +278,7 @@ def cells(plan: Plan, at: int, row: PlanRow) -> dict[str, str]:
         shown = f"{rate * spec.batch_size / SCALED_FOR_BATCH:g} (base {shown})"
     found = {
         "in": "[x]" if row.included else "[ ]",
-        "model": named if "model" in unknown else spec.variant or spec.called(plan.edition.names).model,
+        "model": named if "model" in unknown else spec.variant or plan.called(row).model,
         "gpus": UNKNOWN if "n_gpus" in unknown else gpus,
         "batch": UNKNOWN if "batch_size" in unknown else f"{spec.batch_size:,}",
         "per_gpu": UNKNOWN if unknown & {"n_gpus", "batch_size"} else per_gpu,

@@ -284,7 +284,7 @@ class PlanScreen(FramedScreen):
         check = partial(self.plan.refusal, row, column)
         chosen = self.plan.rows[row]
         entry, now = cell(chosen, column), plan_words.cells(self.plan, row, chosen)[column]
-        label = chosen.spec.called(self.plan.edition.names).label
+        label = self.plan.called(chosen).label
         text = f"{label}: {name}" + (f". Now {now}." if not entry else "")
         ask = Ask(text, choices=entry_choices("Set it"), entry=entry, check=check)
         ask.add_class("-below")  # so that the row stays visible
