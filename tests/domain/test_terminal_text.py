@@ -34,7 +34,7 @@ def test_the_environment_asks_for_it_and_no_file_name_ends_in_a_dot():
 
 
 @pytest.mark.parametrize(("raw", "shown"), [
-    *((b"plain", "plain"), (b"windows\r", "windows")),
+    *((b"plain", "plain"), (b"windows\r", "windows"), (b"3\x1b[D47 s", "47 s"), (b"99\x1b[2D4", "49")),
     (b"1/25 [>....]\r2/25 [=>...]\r25/25 [=====] - 14s", "25/25 [=====] - 14s"),
     *((b"long first text\rshort", "shortfirst text"), (b"12/25\x08\x08\x08\x08\x0825/25", "25/25")),
     (b"\x1b[31mred\x1b[0m and \x1b[1;32mgreen\x1b[m", "red and green"),

@@ -18,7 +18,7 @@ _ESCAPES = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _C1_ESCAPES = re.compile(r"\x9b[0-?]*[ -/]*[@-~]|[\x90\x98\x9d-\x9f].*?(?:\x9c|\x07|$)", re.DOTALL)
-_MOVES = re.compile(r"[\r\x08]+")
+_MOVES, _LEFT = re.compile(r"[\r\x08]+"), re.compile(r"\x1b\[(\d{0,3})D")
 _PRINTABLE_ASCII = re.compile(r"[\x20-\x7e]*\Z")
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
@@ -33,6 +33,7 @@ def display_text(raw: bytes) -> str:
     text = raw.decode("utf-8", errors="replace")
     if _PRINTABLE_ASCII.match(text):
         return text
+    text = _LEFT.sub(lambda move: "\x08" * max(1, int(move[1] or 1)), text)
     text = _C1_ESCAPES.sub("", _ESCAPES.sub("", text))
     if "\r" in text or "\x08" in text:
         text = _overwrite(text)

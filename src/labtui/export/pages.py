@@ -310,9 +310,8 @@ def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Result
         rows = [row for row in shown if row.configuration.data_set in others or row_has_run(row, compared)]
     rows = [row for row in rows if not row.mark] or rows
     mine = [run for run in compared if run.task_id in names]
-    elsewhere = [
-        row for row in rows if not row_has_run(row, mine)
-    ]  # another task made what this one compares with
+    # another task made what this one compares with
+    elsewhere = [row for row in rows if not row_has_run(row, mine)]
     mine += [run for run in compared if any(row_has_run(row, [run]) for row in elsewhere)]
     rows = with_baselines(results, rows, mine)
     if task.runs and not any(row_has_run(row, made) for row in rows):
