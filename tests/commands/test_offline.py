@@ -32,7 +32,7 @@ DRY = ["--dry-run", "--offline"]
 
 
 def test_an_empty_folder_answers_every_reading_verb(folder, command):
-    assert '"runs": []' in command(["--trust", "queue", "--json"]).out
+    assert '"runs": []' in command(["--trust", "--folder", str(folder.path), "queue", "--json"]).out
     lines = command(["watch", "--json"]).out.splitlines()
     assert [line.split('"')[3] for line in lines] == ["snapshot", "end"]
     assert "no run has been submitted yet" in command(["watch"]).err

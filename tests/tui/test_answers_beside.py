@@ -59,7 +59,7 @@ def test_a_question_has_the_chart_that_its_edition_names_else_that_of_the_runs()
     asked.results = compute_results([run(n, [9, 8 / n], images=50_000) for n in (1, 2)])
     asked.task, plain = asked.edition.task("12.3"), SimpleNamespace(busy="", soft="", quiet="")
     own, book = answers_pane.text_beside(asked, 0, plain, 400).plain.splitlines()[1:5:3]
-    assert own.endswith("by doubling the GPUs (100 % is ideal): 2 GPUs +100 %.") and "The chapter" in book
+    assert own.endswith("by doubling the GPUs (100 % is ideal): 2 GPUs +100 %.") and "What each" in book
 
 
 async def test_facts_and_chart_are_those_of_the_question_under_the_cursor(filled_session):

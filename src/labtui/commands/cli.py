@@ -159,10 +159,11 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> Callable[..., i
 
 
 def _dispatch(arguments: Sequence[str]) -> int:
-    if len(arguments) > 1 and arguments[0] == "--trust" and arguments[1] in COMMANDS:
-        arguments = [arguments[1], "--trust", *arguments[2:]]
-    if arguments and arguments[0] in COMMANDS:
-        name, *words = arguments
+    at = 0  # of the command: options may stand before it
+    while at < len(arguments) and re.match("--(trust|folder|folder=.*)$", arguments[at]):
+        at += 1 + (arguments[at] == "--folder")
+    if at < len(arguments) and (name := arguments[at]) in COMMANDS:
+        words = [*arguments[:at], *arguments[at + 1 :]]
         about = f"{COMMANDS[name][1]}."
         about = about[:1].upper() + about[1:]
         parser = Parser(prog=f"labtui {name}", description=about, allow_abbrev=False)

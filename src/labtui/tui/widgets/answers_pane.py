@@ -297,8 +297,10 @@ def text_beside(view: View, question: int, styles: Roles, width: int) -> Text:
 def _facts(title: str, facts: Sequence[Fact], styles: Roles, width: int) -> Text:
     text = ink(f"{title}\n" if facts else "", f"bold {styles.busy}")
     for fact in facts:
-        text.append("\n".join(wrap(one_line(fact.text), width)), styles.soft)
-        text.append(f"\n({fact.source})\n\n", styles.quiet)
+        said = fact.text.strip().splitlines()  # of a table, each row
+        indent = "  " * (len(said) > 1)
+        lines = [line for row in said for line in wrap(row, width, subsequent_indent=indent)]
+        text.append("\n".join(lines), styles.soft).append(f"\n({fact.source})\n\n", styles.quiet)
     return text
 
 
