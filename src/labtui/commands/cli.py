@@ -143,6 +143,16 @@ COMMANDS = {
 Its functions in the module are `run_NAME` and, for arguments of its own, `NAME_arguments`.
 """
 
+_WORDS_FOR = {
+    "status": "queue",
+    "jobs": "queue",
+    "run": "submit",
+    "stop": "cancel",
+    "kill": "cancel",
+    "tasks": "check",
+}
+"""What users of other programs type, and the command for it."""
+
 
 def add_arguments(parser: argparse.ArgumentParser, name: str) -> Callable[..., int]:
     """Add a command's arguments to a parser and return the function that runs it; imports the command's module."""
@@ -173,8 +183,9 @@ def _dispatch(arguments: Sequence[str]) -> int:
     if first and not first.startswith("-") and not os.path.exists(first):  # noqa: PTH110 (pathlib is not needed to start)
         import difflib
 
-        if near := difflib.get_close_matches(first, COMMANDS, n=1, cutoff=0.7):
-            raise failure("like-a-command", word=first, near=near[0])
+        near = difflib.get_close_matches(first, [*COMMANDS, *_WORDS_FOR], n=1, cutoff=0.7)
+        if near:
+            raise failure("like-a-command", word=first, near=_WORDS_FOR.get(near[0], near[0]))
     named = main_parser().parse_args(arguments)
     from labtui.commands import screens
 

@@ -257,9 +257,7 @@ class LabApp(SanitizedApp[int]):
         """Notify each task that is done now and was not in the view `before`."""
         for task, check in self.view.checks.items():
             if check.done and task in before.checks and not before.checks[task].done:
-                new = [item.evidence for item in check.items if item not in before.checks[task].items]
-                why = next((f"Evidence: {evidence}" for evidence in new if evidence), "")
-                result = guidance.result_line(self.view) if task == self.view.task_id else why
+                result = guidance.result_line(self.view) if task == self.view.task_id else ""
                 self.notify(f"Task {task} is done.{result and f' {result}.'}", timeout=8)
 
     def _tick(self) -> None:

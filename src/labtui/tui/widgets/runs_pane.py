@@ -380,7 +380,7 @@ def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles)
     if spec.program is None and (run.epochs or line.phase is RunPhase.RUNNING):
         facts.append(("epoch" if line.phase is RunPhase.RUNNING else "epochs", *words.epoch_of(line)))
     if spec.model not in ("", view.state.called(run, {}).model):
-        facts.append(("model", spec.model, " in its log"))
+        facts.append(("model", spec.model, ""))
     for name in ("loss", "accuracy"):
         values = [epoch.metrics[name] for epoch in run.epochs if name in epoch.metrics]
         if values:
