@@ -51,9 +51,10 @@ def gpu_count(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     used = [(n, c) for n, c in counts if n is not None]
     site = context.profile.in_queue(*job.queues)
     if request is not None and request.name != "gpus" and job.gpus > (most := site.node_gpus):
-        effect = f"A node of {site.title} has {most} GPUs, not {job.gpus}: ask for more nodes."
+        effect = f"A node of {site.title} has {most} GPUs, not {job.gpus}: use {most}, or ask for more nodes."
         hit = _other_gpus(job, request, context.profile.without_gpus or effect, most)
-        yield hit if most else hit._replace(fix=None)
+        fits = most and all(wanted <= most for wanted, _ in used)  # else another finding would follow
+        yield hit if fits else hit._replace(fix=None)
         return
     if not job.gpus or request is None or not used or job.has("exclusive"):  # which gives all of a node
         return
