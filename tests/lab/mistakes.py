@@ -33,7 +33,6 @@ MISTAKES = [
     ('kind = "answers"', 'kind = "answer"', last('  { kind = "answers'), "one of runs, constant-batch"),
     ("format = 1", "format = 2", line("format"), "format cannot be 2"),
     ("format = 1", "format = 1\nstartup_seconds = [1, 2, 3]", line("format") + 1, "must be a list of length 2"),
-    # texts and numbers of any kind
     ('what = "w"', 'what = "\\u001b[31mred"', line("what"), "control or invisible character (U+001B)"),
     ('about = "a"', 'about = """' + "a" * 8001 + '"""', line("about"), "more than 8,000 characters"),
     ('title = "A lab"', 'title = ""', line("title"), "`title` is empty"),

@@ -39,6 +39,7 @@ async def test_the_title_says_where_the_search_stands_and_how_it_goes_on(filled_
         whole = r"Run 4, 4 GPUs   /no such wor no…  not found   +\d+ lines below \(end\)$"
         typed = ("slash", *"no such wor " * 4, "enter")
         await press(pilot, *typed, then=lambda: re.search(whole, title(app)), what="only the text is cut")
+        await press(pilot, "z", then=lambda: "not found in the lines shown" in title(app), what="others")
         app.choose_run(3)
         await until(pilot, lambda: "Run 3" in title(app) and "no such" not in title(app))
         await press(

@@ -128,7 +128,8 @@ class LogPane(SelectedRunPane, inherit_bindings=False):  # its own keys come bef
             wanted.truncate(max(12, self.size.width // 4), overflow="ellipsis")
             at = self.tail.match_line
             text.append_text(wanted)
-            text.append(f"  line {at}" if at else "  not found", styles.soft if at else styles.warn)
+            missing = f"not found{' in the lines shown' if file.hidden else ''}"
+            text.append(f"  line {at}" if at else f"  {missing}", styles.soft if at else styles.warn)
         place = place_of(self.tail, live=live, width=max(0, self.size.width - text.cell_len - 3))
         right = ink(place, styles.busy if self.tail.follow and live else styles.soft)
         parts = ["standard error"] if self.stream == "err" else []
